@@ -1,0 +1,373 @@
+//! Record v1: the unit of the journal. The canonical bytes of a record are what is stored and hashed.
+//!
+//! Canonical form: one JSON object, keys in byte order, no white space, integers within ±(2^53−1), no floats,
+//! strings escaped as RFC 8785 does. [`Record::canonical`] refuses anything else, so that nothing that another
+//! reader could understand differently ever becomes durable.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::body::Body;
+use crate::ids::{ExecutionId, RecordId};
+use crate::time::Timestamp;
+
+/// The version that [`Record::canonical`] writes.
+pub const VERSION: u32 = 1;
+/// The largest integer that every JSON reader keeps exact.
+pub const MAX_INTEGER: u64 = (1 << 53) - 1;
+/// The largest record, in bytes; one larger is refused.
+pub const MAX_RECORD_BYTES: usize = 64 * 1024;
+
+/// One entry of the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Format version, [`VERSION`].
+    pub v: u32,
+    /// Position in the journal, from 0, without gaps.
+    pub seq: u64,
+    /// Id of the record.
+    pub id: RecordId,
+    /// When it was decided.
+    pub at: Timestamp,
+    /// Site that it belongs to.
+    pub site: String,
+    /// Epoch of the controller that wrote it; grows by one at each start.
+    pub epoch: u64,
+    /// Who wrote it: `controller`, or `emergency` for records merged from the emergency journal.
+    pub producer: String,
+    /// The producer's own counter, without gaps.
+    pub producer_seq: u64,
+    /// What the record is about, for retention and review.
+    pub class: Class,
+    /// Whether it was done.
+    pub outcome: Outcome,
+    /// Who caused it.
+    pub actor: Actor,
+    /// What it is about.
+    pub subject: Option<Subject>,
+    /// By what right.
+    pub decision: Option<Decision>,
+    /// What happened, typed: `type` and `data` in JSON.
+    #[serde(flatten)]
+    pub body: Body,
+    /// State before and after, where the record changes something that people set.
+    pub change: Option<Change>,
+    /// What it belongs to.
+    pub corr: Corr,
+    /// Personal data and free text, sealed. `apply` ignores it.
+    pub sealed: Vec<Sealed>,
+}
+
+/// What a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// Evidence and its interpretation.
+    Detection,
+    /// Incidents, executions, notes.
+    Response,
+    /// Something was changed, or is about to be, outside.
+    Privileged,
+    /// Configuration, modes, access.
+    Administration,
+    /// The controller about itself.
+    System,
+}
+
+/// Whether it was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Done.
+    Ok,
+    /// Refused by authorization or a rule.
+    Denied,
+    /// Tried and failed.
+    Failed,
+    /// Not known yet, or not known.
+    Unknown,
+}
+
+/// Who caused a record.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Actor {
+    /// What kind of actor.
+    pub kind: ActorKind,
+    /// Stable subject: `local:admin`, `system:engine`, `agent:gpu001`, `slurm:main`.
+    pub sub: String,
+}
+
+/// Kinds of actors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActorKind {
+    /// A person.
+    Human,
+    /// A program with a token of its own.
+    Service,
+    /// The controller by its rules.
+    System,
+    /// A node's agent.
+    Agent,
+    /// A scheduler, or somebody through it.
+    Scheduler,
+}
+
+impl Actor {
+    /// The engine's own rules.
+    pub fn engine() -> Actor {
+        Actor { kind: ActorKind::System, sub: "system:engine".to_owned() }
+    }
+
+    /// The agent of a node.
+    pub fn agent(node: &str) -> Actor {
+        Actor { kind: ActorKind::Agent, sub: format!("agent:{node}") }
+    }
+
+    /// A scheduler, or a person who acted through it.
+    pub fn scheduler(cluster: &str) -> Actor {
+        Actor { kind: ActorKind::Scheduler, sub: format!("slurm:{cluster}") }
+    }
+}
+
+/// What a record is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Subject {
+    /// `site`, `node`, `gpu`, `job`, `slot`, `incident`, `execution`, `source`, `switch`.
+    pub kind: SubjectKind,
+    /// Stable id.
+    pub id: String,
+    /// Name for people, where it is no personal data.
+    pub name: Option<String>,
+    /// Name of the node that it belongs to, where it is part of one.
+    pub node: Option<String>,
+}
+
+/// Kinds of subjects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubjectKind {
+    /// The whole site.
+    Site,
+    /// A node.
+    Node,
+    /// A gpu.
+    Gpu,
+    /// A job of a scheduler.
+    Job,
+    /// A slot.
+    Slot,
+    /// A source of evidence: an agent, a scheduler.
+    Source,
+    /// An NVSwitch.
+    Switch,
+}
+
+/// By what right something was done or refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// Allowed.
+    pub allow: bool,
+    /// Policies that decided, by id: `role:operator`, `rule:foreign-hold`.
+    pub policies: Vec<String>,
+    /// Roles that the actor had.
+    pub roles: Vec<String>,
+}
+
+/// What people set, before and after.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Path of the thing changed: `mode/site`, `guard/stopped`.
+    pub path: String,
+    /// Value before; null where there was none.
+    pub from: Option<String>,
+    /// Value after; null where it was removed.
+    pub to: Option<String>,
+}
+
+/// What a record belongs to; null where it does not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Corr {
+    /// Number of the incident.
+    pub incident: Option<String>,
+    /// Execution.
+    pub execution: Option<ExecutionId>,
+    /// Step of the execution.
+    pub step: Option<String>,
+    /// Request of a person or service.
+    pub request: Option<String>,
+}
+
+/// A value that only the key holder can read. `tag` is the same for the same value under the same key, so that
+/// records can be joined without being read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sealed {
+    /// What the value is: `kernel_line`, `reason`, `note`, `answer`.
+    pub field: String,
+    /// Id of the key.
+    pub key: String,
+    /// base64 of nonce (12 bytes), AES-256-GCM ciphertext and tag.
+    pub ct: String,
+    /// base64 of the first 16 bytes of HMAC-SHA-256 over field and value.
+    pub tag: String,
+}
+
+/// A value that the engine hands out for sealing; it never reaches a record unsealed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sensitive {
+    /// As [`Sealed::field`].
+    pub field: &'static str,
+    /// The value.
+    pub value: String,
+}
+
+impl std::fmt::Debug for Sensitive {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Sensitive({}, {} bytes)", self.field, self.value.len())
+    }
+}
+
+/// A record that must not become durable.
+#[derive(Debug, thiserror::Error)]
+pub enum CanonicalError {
+    /// A number outside ±(2^53−1) or a float.
+    #[error("record {seq} holds the number {number}, which is not an integer within ±(2^53−1)")]
+    Number {
+        /// Sequence.
+        seq: u64,
+        /// The number as text.
+        number: String,
+    },
+    /// Too large.
+    #[error("record {seq} has {bytes} bytes; {MAX_RECORD_BYTES} are allowed")]
+    TooLarge {
+        /// Sequence.
+        seq: u64,
+        /// Its size.
+        bytes: usize,
+    },
+    /// Not a record of a version that this program knows.
+    #[error("the bytes are not a record of version {VERSION}")]
+    Parse(#[source] serde_json::Error),
+}
+
+impl Record {
+    /// The canonical bytes.
+    ///
+    /// # Errors
+    /// Where the record holds a float, an integer that not every reader keeps exact, or too many bytes.
+    pub fn canonical(&self) -> Result<Vec<u8>, CanonicalError> {
+        let value = serde_json::to_value(self).map_err(CanonicalError::Parse)?;
+        let mut bytes = Vec::with_capacity(768);
+        write_canonical(&value, &mut bytes).map_err(|number| CanonicalError::Number { seq: self.seq, number })?;
+        if bytes.len() > MAX_RECORD_BYTES {
+            return Err(CanonicalError::TooLarge { seq: self.seq, bytes: bytes.len() });
+        }
+        Ok(bytes)
+    }
+
+    /// Reads canonical bytes back.
+    ///
+    /// # Errors
+    /// Where they are not a record that this version knows.
+    pub fn parse(bytes: &[u8]) -> Result<Record, CanonicalError> {
+        serde_json::from_slice(bytes).map_err(CanonicalError::Parse)
+    }
+
+    /// The event's type as written: `incident.opened`.
+    pub fn kind(&self) -> &'static str {
+        self.body.kind()
+    }
+}
+
+/// Writes `value` in canonical form; fails with the text of the first number that is not allowed.
+///
+/// # Errors
+/// The number, as text.
+pub fn write_canonical(value: &Value, out: &mut Vec<u8>) -> Result<(), String> {
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Number(number) => {
+            let exact = match (number.as_u64(), number.as_i64()) {
+                (Some(n), _) => n <= MAX_INTEGER,
+                (None, Some(n)) => n.unsigned_abs() <= MAX_INTEGER,
+                (None, None) => false,
+            };
+            if !exact {
+                return Err(number.to_string());
+            }
+            out.extend_from_slice(number.to_string().as_bytes());
+        }
+        Value::String(text) => write_string(text, out),
+        Value::Array(items) => {
+            out.push(b'[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                write_canonical(item, out)?;
+            }
+            out.push(b']');
+        }
+        Value::Object(map) => {
+            // Sorted here and not by the map: whether serde_json's map sorts depends on a feature that any
+            // crate of the tree may switch.
+            let mut keys: Vec<&String> = map.keys().collect();
+            keys.sort_unstable();
+            out.push(b'{');
+            for (i, key) in keys.into_iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                write_string(key, out);
+                out.push(b':');
+                write_canonical(&map[key], out)?;
+            }
+            out.push(b'}');
+        }
+    }
+    Ok(())
+}
+
+/// RFC 8785, 3.2.2.2: the two-character escapes where JSON has one, `\u00xx` for other controls, else as is.
+fn write_string(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    for byte in text.bytes() {
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            0x08 => out.extend_from_slice(b"\\b"),
+            0x09 => out.extend_from_slice(b"\\t"),
+            0x0a => out.extend_from_slice(b"\\n"),
+            0x0c => out.extend_from_slice(b"\\f"),
+            0x0d => out.extend_from_slice(b"\\r"),
+            0..0x20 => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+            _ => out.push(byte),
+        }
+    }
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn canonical_form() {
+        let check = |json: &str, expected: Result<&str, &str>| {
+            let mut out = Vec::new();
+            let result = write_canonical(&serde_json::from_str(json).unwrap(), &mut out);
+            let text = String::from_utf8(out).unwrap();
+            assert_eq!(result.as_ref().map(|()| text.as_str()).map_err(String::as_str), expected, "{json}");
+        };
+        check(r#"{"b":1,"a":[true,null]}"#, Ok(r#"{"a":[true,null],"b":1}"#));
+        check(r#""\u0007\u0008\n\"\\/é""#, Ok("\"\\u0007\\b\\n\\\"\\\\/é\""));
+        check("9007199254740991", Ok("9007199254740991"));
+        check("-9007199254740991", Ok("-9007199254740991"));
+        check("9007199254740992", Err("9007199254740992"));
+        check("18446744073709551615", Err("18446744073709551615"));
+        check("1.5", Err("1.5"));
+    }
+}
