@@ -26,7 +26,8 @@ impl IdSource {
     /// A source for the step whose first record has the sequence `seq`.
     pub fn new(site: &str, seq: u64) -> IdSource {
         // FNV-1a; the site only keeps ids of two sites apart when their journals are read together.
-        let site = site.bytes().fold(0x811c_9dc5_u32, |hash, b| (hash ^ u32::from(b)).wrapping_mul(0x0100_0193));
+        let site =
+            site.bytes().fold(0x811c_9dc5_u32, |hash, b| (hash ^ u32::from(b)).wrapping_mul(0x0100_0193));
         IdSource { site, seq, ordinal: 0 }
     }
 
@@ -185,7 +186,12 @@ mod tests {
 
     #[test]
     fn other_text_is_no_id() {
-        for text in ["", "node_", "node_00000000-0000-8000-8000-00000000000", "node_00000000-0000-8000-8000-00000000000G"] {
+        for text in [
+            "",
+            "node_",
+            "node_00000000-0000-8000-8000-00000000000",
+            "node_00000000-0000-8000-8000-00000000000G",
+        ] {
             assert!(text.parse::<NodeId>().is_err(), "{text}");
         }
     }

@@ -259,7 +259,8 @@ impl Record {
     pub fn canonical(&self) -> Result<Vec<u8>, CanonicalError> {
         let value = serde_json::to_value(self).map_err(CanonicalError::Parse)?;
         let mut bytes = Vec::with_capacity(768);
-        write_canonical(&value, &mut bytes).map_err(|number| CanonicalError::Number { seq: self.seq, number })?;
+        write_canonical(&value, &mut bytes)
+            .map_err(|number| CanonicalError::Number { seq: self.seq, number })?;
         if bytes.len() > MAX_RECORD_BYTES {
             return Err(CanonicalError::TooLarge { seq: self.seq, bytes: bytes.len() });
         }

@@ -1,0 +1,1 @@
+//! Pure functions from State to the shapes of the API.
