@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::{File, Finding};
 
-/// Finds links that lead nowhere, and decisions whose numbers leave a gap.
+/// Finds links that lead nowhere, invariants without a test, and decisions whose numbers leave a gap.
 pub(super) fn check(files: &[File]) -> Vec<Finding> {
     let by_path: BTreeMap<&str, &File> = files.iter().map(|file| (file.path.as_str(), file)).collect();
     let mut findings = Vec::new();
@@ -16,6 +16,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
             findings.extend(broken.map(|text| Finding::new(&file.path, number + 1, text)));
         }
     }
+    findings.extend(by_path.get("ARCHITECTURE.md").into_iter().flat_map(|file| untested_invariants(file)));
     findings.extend(gap_in_decisions(&by_path));
     findings
 }
@@ -63,9 +64,22 @@ fn resolve(path: &str, target: &str) -> String {
     parts.join("/")
 }
 
+/// Rows of the table under `## Invariants` that name no test.
+fn untested_invariants(file: &File) -> Vec<Finding> {
+    let lines = file.text().unwrap_or_default().lines().enumerate();
+    let section = lines.skip_while(|(_, line)| *line != "## Invariants").skip(1);
+    // The table's head and its rule are no invariants.
+    let rows =
+        section.take_while(|(_, line)| !line.starts_with("## ")).filter(|(_, line)| line.starts_with('|'));
+    let untested = rows.skip(2).filter(|(_, line)| !links(line).any(|(_, target)| target.ends_with(".rs")));
+    untested.map(|(number, _)| Finding::new(&file.path, number + 1, "this invariant names no test")).collect()
+}
+
 /// Decisions are numbered from 0001 without gaps, so that a number names one for ever.
 fn gap_in_decisions(files: &BTreeMap<&str, &File>) -> Option<Finding> {
-    let numbers = files.keys().filter_map(|path| path.strip_prefix("docs/adr/")?.get(..4));
+    let names =
+        files.keys().filter_map(|path| path.strip_prefix("docs/adr/")).filter(|name| *name != "README.md");
+    let numbers = names.filter_map(|name| name.get(..4));
     let wrong = (1..).zip(numbers).find(|(expected, number)| **number != format!("{expected:04}"));
     wrong.map(|(expected, number)| {
         Finding::new("docs/adr", 1, format!("{number} stands where decision {expected:04} should"))
@@ -96,6 +110,22 @@ mod tests {
         check("[`holds_are_owned`](../src/a.rs)", 0);
         check("[`holds_are_lost`](../src/a.rs)", 1);
         check("[`a.rs`](../src/a.rs)", 0);
+    }
+
+    #[test]
+    fn invariants_name_their_tests() {
+        let check = |rows: &str, count: usize| {
+            let text = format!(
+                "# A\n| x |\n\n## Invariants\n\n| invariant | test |\n|---|---|\n{rows}\n## B\n| y |\n"
+            );
+            let files = files(&[("ARCHITECTURE.md", &text), ("a.rs", "fn b() {}")]);
+            assert_eq!(super::check(&files).len(), count, "{rows}");
+        };
+        check("", 0);
+        check("| Holds are owned. | [`b`](a.rs) |\n", 0);
+        check("| Holds are owned. | |\n", 1);
+        check("| [Holds](ARCHITECTURE.md) are owned. | |\n", 1);
+        check("| Holds are owned. | [`c`](a.rs) |\n", 1);
     }
 
     #[test]

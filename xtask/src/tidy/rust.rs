@@ -248,7 +248,7 @@ mod tests {
         check("f('{', '\\'', 'a')", "f('','','')");
         check("fn f<'a>(x: &'a str) {}", "fnf<'a>(x:&'astr){}");
         check("'é' 'x", "'''x");
-        check("r#type + br\"{\"", "r#type+br\"");
+        check("r#type + br\"{\"", "r#type+b\"");
         check("\"open {\n{", "\"\n{");
         check("/* open {", "");
     }
