@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use crate::process;
-use crate::suite::cargo_in;
+use crate::suite::build;
 use crate::workspace::Workspace;
 
 /// The generated files. A new one is one more line here.
@@ -46,7 +46,7 @@ const COLUMNS: &str = "100";
 /// Writes or checks all pages.
 pub(crate) fn run(mode: Mode) -> Result<()> {
     let workspace = Workspace::load()?;
-    process::run(cargo_in(&workspace).args(["build", "--workspace", "--bins", "--quiet"]))?;
+    build(&workspace)?;
     let provost = workspace.target.join("debug/provost");
     let mut stale = Vec::new();
     for page in PAGES {

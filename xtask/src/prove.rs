@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 
 use crate::bench::{commit, read_or_empty, today};
 use crate::process::{self, Tally, seconds};
-use crate::suite::{E2E_CRATE, cargo_in, install_peers, test_command};
+use crate::suite::{E2E_CRATE, build, install_peers, test_command};
 use crate::workspace::Workspace;
 
 /// The loops.
@@ -64,15 +64,20 @@ pub(crate) fn run(name: &str, count: Option<&str>) -> Result<()> {
     };
     let count = count.map_or(Ok(proof.count), str::parse)?;
     let workspace = Workspace::load()?;
-    if proof.package == E2E_CRATE {
+    let peers = proof.package == E2E_CRATE;
+    if peers {
         install_peers(&workspace)?;
+        build(&workspace)?;
     }
-    process::run(cargo_in(&workspace).args(["build", "--workspace", "--bins", "--quiet"]))?;
 
     let tests = workspace.tests(|package| package.name == proof.package);
     let mut targets: Vec<&str> = tests.iter().flat_map(|test| ["--test", test]).collect();
     if targets.is_empty() {
         targets.push("--lib");
+    }
+    if !peers {
+        // Virtual time is as fast as the code; against peers the programs under test are those of CI.
+        targets.push("--release");
     }
     let mut command = test_command(&workspace, &targets);
     command

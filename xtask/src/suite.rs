@@ -97,7 +97,7 @@ pub(crate) fn install_peers(workspace: &Workspace) -> Result<()> {
 
 /// The programs that the tests start. Always for the whole workspace: choosing single crates would give their
 /// dependencies other features, and cargo would build those a second time.
-fn build(workspace: &Workspace) -> Result<()> {
+pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     process::run(cargo_in(workspace).args(["build", "--workspace", "--bins", "--quiet"]))
 }
 
