@@ -116,8 +116,11 @@ pub struct Node {
     pub phase_since: Timestamp,
     /// What the scheduler says; none where it said nothing yet or does not know it.
     pub observed: Option<NodeView>,
-    /// Since when a foreign reason is known.
+    /// When that changed last.
     pub observed_at: Option<Timestamp>,
+    /// When a result of a write of ours came in last. An answer of the scheduler that was asked for before
+    /// then may be older than the write, so it says nothing.
+    pub written_at: Option<Timestamp>,
     /// The slot that is this node's own.
     pub slot: Option<SlotId>,
     /// The node has the role of a spare (whatever its phase).
@@ -130,17 +133,23 @@ pub struct Node {
     pub actions: BTreeSet<String>,
     /// Last verified revalidation that passed.
     pub validated_at: Option<Timestamp>,
-    /// Containment's last try.
-    pub containment: ContainmentTry,
+    /// Last release of an incident's hold. Evidence up to then holds the node no more.
+    pub cleared_at: Option<Timestamp>,
+    /// How writing the desired state into its scheduler stands.
+    pub containment: Reconcile,
 }
 
-/// How containment of a node stands.
+/// How the tries stand to make the outside what it should be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ContainmentTry {
+pub struct Reconcile {
     /// Failed tries in a row.
     pub failures: u32,
     /// No try before this.
     pub not_before: Option<Timestamp>,
+    /// Times in a row that somebody outside undid it soon after.
+    pub undone: u32,
+    /// When somebody undid it last.
+    pub undone_at: Option<Timestamp>,
     /// The effect that observe or advise kept from being done last, so that it is told once.
     pub would_have: Option<Effect>,
 }
@@ -156,6 +165,8 @@ pub struct Slot {
     pub partitions: BTreeSet<String>,
     /// The spare that serves in it.
     pub spare: Option<NodeId>,
+    /// How bringing that spare in or out stands.
+    pub membership: Reconcile,
 }
 
 /// State of a source.
@@ -431,6 +442,8 @@ pub enum TimerKey {
     Phase(NodeId),
     /// Next try of containment, or a deferred isolation.
     Containment(NodeId),
+    /// Next try to bring a slot's spare in or out.
+    Slot(SlotId),
     /// Deadline of an intent.
     Effect(u64),
     /// Deadline of an execution's step.
@@ -616,6 +629,7 @@ impl State {
                     }
                 }
                 TimerKey::Phase(id) | TimerKey::Containment(id) => drop(self.dirty.nodes.insert(id)),
+                TimerKey::Slot(id) => self.mark_slot(id),
                 TimerKey::Effect(seq) => self.mark_effect(seq),
                 TimerKey::Execution(id) => drop(self.dirty.executions.insert(id)),
             }
@@ -630,7 +644,25 @@ impl State {
             Some(Purpose::Step { execution, .. } | Purpose::Undo { execution, .. }) => {
                 self.dirty.executions.insert(execution);
             }
-            Some(Purpose::Detach) | None => {}
+            Some(Purpose::Slot { slot }) => self.mark_slot(slot),
+            Some(Purpose::Detach | Purpose::Command { .. }) | None => {}
+        }
+    }
+
+    /// Marks a slot's own node and its spare as touched.
+    pub(crate) fn mark_slot(&mut self, id: SlotId) {
+        if let Some(slot) = self.slots.get(&id) {
+            self.dirty.nodes.insert(slot.node);
+            self.dirty.nodes.extend(slot.spare);
+        }
+    }
+
+    /// Nodes that this turn touched.
+    pub(crate) fn touched_nodes(&self) -> Vec<&Node> {
+        if self.dirty.all {
+            self.nodes.values().collect()
+        } else {
+            self.dirty.nodes.iter().filter_map(|id| self.nodes.get(id)).collect()
         }
     }
 }

@@ -715,6 +715,16 @@ pub enum Purpose {
     },
     /// `detach`.
     Detach,
+    /// Bringing a spare into a slot or out of it, outside a runbook.
+    Slot {
+        /// Slot.
+        slot: SlotId,
+    },
+    /// A person asked for this effect itself.
+    Command {
+        /// Idempotency key of the request.
+        request: String,
+    },
 }
 
 /// See [`Body::EffectRequested`].
