@@ -16,6 +16,7 @@ pub fn apply(state: &mut State, record: &Record) {
     match &record.body {
         Body::ControllerStarted(data) => source::apply_started(state, record, data),
         Body::ConfigApplied(data) => source::apply_config(state, data),
+        Body::InventoryApplied(data) => source::apply_inventory(state, data),
         Body::RunbookPublished(data) => runbook::apply_published(state, data),
         Body::ModeChanged(data) => command::apply_mode(state, data),
         Body::GuardStopped(_) => governor::apply_stopped(state, true),
@@ -23,11 +24,14 @@ pub fn apply(state: &mut State, record: &Record) {
         Body::BreakerTripped(_) => governor::apply_breaker(state, true),
         Body::BreakerReset(_) => governor::apply_breaker(state, false),
         Body::CommandDenied(_) | Body::EmergencyMerged(_) | Body::SignalsNotRecorded(_) => {}
-        Body::AgentTokenCreated(data) => source::apply_token(state, data),
+        Body::AgentTokenCreated(data) => source::apply_token(state, record, data),
         Body::AgentEnrolled(data) => source::apply_enrolled(state, data),
         Body::AgentReported(data) => source::apply_reported(state, data),
         Body::SourceChanged(data) => source::apply_changed(state, record, data),
-        Body::NodeAdopted(data) => lifecycle::apply_adopted(state, record, data),
+        Body::NodeAdopted(data) => {
+            lifecycle::apply_adopted(state, record, data);
+            source::apply_known(state, data.node);
+        }
         Body::NodeObserved(data) => scheduler::apply_node(state, record, data),
         Body::NodePhaseChanged(data) => lifecycle::apply_phase(state, record, data),
         Body::GpuIdentified(data) => lifecycle::apply_gpu(state, data),

@@ -7,9 +7,8 @@ use provost_model::body::{EffectRequested, EpisodeKey, NodeView, SchedulerName, 
 use provost_model::effect::{Approach, Effect, EffectResult};
 use provost_model::fleet::{GpuFacts, Phase};
 use provost_model::ids::{AlertId, ExecutionId, HoldId, IncidentId, NodeId, SlotId};
-use provost_model::policy::EngineConfig;
-use provost_model::policy::Mode;
-use provost_model::record::Subject;
+use provost_model::policy::{EngineConfig, FileModes, Mode};
+use provost_model::record::{Subject, SubjectKind};
 use provost_model::response::{AlertState, Classification, HoldOwner, IncidentState, Severity};
 use provost_model::runbook::{ExecutionState, Runbook, StepState};
 use provost_model::scheduler::{JobKey, JobState, Tier};
@@ -28,6 +27,8 @@ pub struct State {
     pub epoch: u64,
     /// Configuration in force, with the changes that people made to modes.
     pub config: EngineConfig,
+    /// Modes as the file gave them last.
+    pub file_modes: FileModes,
     /// Runbooks in force by id: version.
     pub runbooks_current: BTreeMap<String, String>,
     /// Runbook versions that are in force or in use, by version.
@@ -44,16 +45,26 @@ pub struct State {
     pub slots: BTreeMap<SlotId, Slot>,
     /// Sources that reported once.
     pub sources: BTreeMap<Source, SourceHealth>,
+    /// What agents told last, by node name; an agent may report before its node is adopted.
+    pub agents: BTreeMap<String, AgentFacts>,
     /// Enrolment tokens by SHA-256, with the uses that are left.
     pub tokens: BTreeMap<String, EnrolmentToken>,
     /// Jobs that hold nodes, and those that ended lately.
     pub jobs: BTreeMap<JobKey, Job>,
     /// Episodes that may still repeat; bounded.
     pub episodes: BTreeMap<EpisodeKey, Episode>,
-    /// Open alerts, and resolved ones of open incidents.
+    /// Openings of episodes, oldest first: what is dropped next.
+    pub episode_order: VecDeque<(u64, EpisodeKey)>,
+    /// Open alerts, resolved ones of incidents that are kept, and other resolved ones for a while; bounded.
     pub alerts: BTreeMap<AlertId, Alert>,
+    /// Open alerts by what makes two alerts the same.
+    pub open_alerts: BTreeMap<AlertKey, AlertId>,
+    /// Resolved alerts without an incident, oldest first: what is dropped next.
+    pub ended_alerts: VecDeque<AlertId>,
     /// Open incidents, and ended ones for a while; bounded.
     pub incidents: BTreeMap<IncidentId, Incident>,
+    /// Ended incidents, oldest first: what is dropped next.
+    pub ended_incidents: VecDeque<IncidentId>,
     /// Incident numbers to ids.
     pub incident_numbers: BTreeMap<String, IncidentId>,
     /// Last incident number of a year.
@@ -178,6 +189,19 @@ pub struct SourceHealth {
     pub since: Timestamp,
 }
 
+/// What an agent told about its node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentFacts {
+    /// Boot id.
+    pub boot_id: Option<String>,
+    /// Actions that it allows.
+    pub actions: BTreeSet<String>,
+    /// GPUs that it sees; none where it cannot look.
+    pub gpus: Option<Vec<GpuFacts>>,
+    /// Version of the agent.
+    pub version: String,
+}
+
 /// A token for enrolment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnrolmentToken {
@@ -243,6 +267,17 @@ pub struct Episode {
     pub job: Option<JobKey>,
     /// The alert that it belongs to.
     pub alert: Option<AlertId>,
+}
+
+/// What makes two alerts of the site the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AlertKey {
+    /// Kind of the subject.
+    pub kind: SubjectKind,
+    /// Stable id of the subject.
+    pub subject: String,
+    /// Condition.
+    pub condition: String,
 }
 
 /// An alert.
@@ -562,6 +597,7 @@ impl State {
             seq: 0,
             epoch: 0,
             config: EngineConfig { site: site.to_owned(), ..EngineConfig::default() },
+            file_modes: FileModes::default(),
             runbooks_current: BTreeMap::new(),
             runbooks: BTreeMap::new(),
             guard: Guard::default(),
@@ -570,11 +606,16 @@ impl State {
             scheduler_names: BTreeMap::new(),
             slots: BTreeMap::new(),
             sources: BTreeMap::new(),
+            agents: BTreeMap::new(),
             tokens: BTreeMap::new(),
             jobs: BTreeMap::new(),
             episodes: BTreeMap::new(),
+            episode_order: VecDeque::new(),
             alerts: BTreeMap::new(),
+            open_alerts: BTreeMap::new(),
+            ended_alerts: VecDeque::new(),
             incidents: BTreeMap::new(),
+            ended_incidents: VecDeque::new(),
             incident_numbers: BTreeMap::new(),
             incident_counter: BTreeMap::new(),
             holds: BTreeMap::new(),

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::effect::{Effect, EffectResult};
-use crate::fleet::{GpuFacts, Phase};
+use crate::fleet::{GpuFacts, NodeFacts, Phase};
 use crate::ids::{AlertId, ExecutionId, HoldId, IncidentId, NodeId, SlotId};
-use crate::policy::{EngineConfig, Mode, ModeScope};
+use crate::policy::{EngineConfig, FileModes, Mode, ModeScope};
 use crate::record::Subject;
 use crate::response::{AlertState, Classification, Clock, HoldOwner, IncidentState, Severity};
 use crate::runbook::{ExecutionState, Runbook, StepState};
@@ -44,6 +44,8 @@ bodies! {
     ControllerStarted(ControllerStarted) = "controller.started",
     /// The configuration that holds from here on.
     ConfigApplied(ConfigApplied) = "config.applied",
+    /// Part of the inventory changed.
+    InventoryApplied(InventoryApplied) = "inventory.applied",
     /// A version of a runbook became known.
     RunbookPublished(RunbookPublished) = "runbook.published",
     /// A mode was changed by a person.
@@ -160,8 +162,20 @@ pub struct ControllerStarted {
 /// See [`Body::ConfigApplied`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigApplied {
-    /// Everything.
+    /// Everything but the inventory, which may be larger than a record: `inventory` is empty here. Modes are those
+    /// in force: a person's change outlives a restart until the file's own word changes.
     pub config: EngineConfig,
+    /// Modes as the file gives them, so that the next start can tell whether the file changed its word.
+    pub file_modes: FileModes,
+}
+
+/// See [`Body::InventoryApplied`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InventoryApplied {
+    /// Nodes that are new or differ; a record holds as many as fit.
+    pub nodes: Vec<NodeFacts>,
+    /// Names that the inventory no longer lists.
+    pub removed: BTreeSet<String>,
 }
 
 /// See [`Body::RunbookPublished`].
@@ -245,8 +259,8 @@ pub struct AgentEnrolled {
 /// See [`Body::AgentReported`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentReported {
-    /// Node.
-    pub node: NodeId,
+    /// Name of the node; an agent may report before its node is adopted.
+    pub node: String,
     /// Boot id.
     pub boot_id: Option<String>,
     /// Actions that it allows.
@@ -534,6 +548,8 @@ pub struct AlertRaised {
     pub event: bool,
     /// Runbook that the catalogue names.
     pub runbook: Option<String>,
+    /// Episode that is the first evidence; null where a source is the subject.
+    pub episode: Option<EpisodeKey>,
 }
 
 /// See [`Body::AlertChanged`].
@@ -547,8 +563,15 @@ pub struct AlertChanged {
     pub count: u64,
     /// Last evidence.
     pub last_at: Timestamp,
-    /// Code of the rule: `seen_again`, `level_false`, `verified`, `person`, `source_silent`.
+    /// Code of the rule: `seen_again`, `level_false`, `level_true`, `clear_hold`, `verified`, `person`,
+    /// `job_ended`.
     pub why: String,
+    /// Gravity from here on; only the worst evidence counts.
+    pub impact: Impact,
+    /// Implications from here on.
+    pub classifications: BTreeSet<Classification>,
+    /// Episode that is new evidence.
+    pub episode: Option<EpisodeKey>,
 }
 
 /// See [`Body::IncidentOpened`].

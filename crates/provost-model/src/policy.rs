@@ -78,6 +78,29 @@ impl Default for EngineConfig {
     }
 }
 
+/// The modes that a configuration file sets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileModes {
+    /// Of the site.
+    pub site: Mode,
+    /// Of schedulers; one without a mode of its own is absent.
+    pub clusters: BTreeMap<String, Mode>,
+    /// Of single nodes.
+    pub nodes: BTreeMap<String, Mode>,
+}
+
+impl FileModes {
+    /// The modes of a file's configuration.
+    pub fn of(config: &EngineConfig) -> FileModes {
+        let clusters = config.clusters.iter();
+        FileModes {
+            site: config.mode,
+            clusters: clusters.filter_map(|(name, policy)| Some((name.clone(), policy.mode?))).collect(),
+            nodes: config.node_modes.clone(),
+        }
+    }
+}
+
 /// What the engine knows about a scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterPolicy {

@@ -1,57 +1,131 @@
-//! Sources of evidence, the start of a controller, configuration.
+//! Sources of evidence, the start of a controller, configuration and inventory.
 
-use crate::event::Decisions;
-use crate::state::State;
-use provost_model::body::AgentEnrolled;
-use provost_model::body::AgentReported;
-use provost_model::body::AgentTokenCreated;
-use provost_model::body::ConfigApplied;
-use provost_model::body::ControllerStarted;
-use provost_model::body::Source;
-use provost_model::body::SourceChanged;
-use provost_model::body::SourceState;
+mod start;
+
+use std::collections::BTreeSet;
+
+use provost_model::body::{
+    AgentEnrolled, AgentReported, AgentTokenCreated, Body, ConfigApplied, ControllerStarted, GpuIdentified,
+    InventoryApplied, NodeAdopted, Source, SourceChanged, SourceState,
+};
+use provost_model::fleet::{GpuFacts, NodeFacts, Phase};
+use provost_model::ids::NodeId;
 use provost_model::input::AgentReport;
-use provost_model::policy::EngineConfig;
-use provost_model::record::Record;
-use provost_model::runbook::Runbook;
+use provost_model::record::{Actor, Class, Record, Subject, SubjectKind};
 use provost_model::time::Timestamp;
 
-pub(crate) fn apply_started(state: &mut State, record: &Record, data: &ControllerStarted) {
-    _ = (state, record, data);
+pub(crate) use start::on_started;
+
+use crate::event::{Decisions, Event};
+use crate::state::{AgentFacts, EnrolmentToken, Node, SourceHealth, State};
+
+/// Tokens that are kept at most; the one that ends first goes first.
+const MAX_TOKENS: usize = 10_000;
+
+pub(crate) fn apply_started(state: &mut State, record: &Record, _: &ControllerStarted) {
+    state.epoch = record.epoch;
+    for open in state.effects.values_mut() {
+        if open.epoch != record.epoch {
+            open.unknown = true;
+        }
+    }
+    state.dirty.all = true;
 }
 
 pub(crate) fn apply_config(state: &mut State, data: &ConfigApplied) {
-    _ = (state, data);
+    let inventory = std::mem::take(&mut state.config.inventory);
+    state.config = data.config.clone();
+    state.config.inventory = inventory;
+    state.file_modes = data.file_modes.clone();
+    state.dirty.all = true;
 }
 
-pub(crate) fn apply_token(state: &mut State, data: &AgentTokenCreated) {
-    _ = (state, data);
+pub(crate) fn apply_inventory(state: &mut State, data: &InventoryApplied) {
+    let inventory = &mut state.config.inventory;
+    inventory.retain(|node| !data.removed.contains(&node.name));
+    for node in &data.nodes {
+        match inventory.binary_search_by(|known| known.name.cmp(&node.name)) {
+            Ok(at) => inventory[at] = node.clone(),
+            Err(at) => inventory.insert(at, node.clone()),
+        }
+    }
+    state.dirty.all = true;
+}
+
+pub(crate) fn apply_token(state: &mut State, record: &Record, data: &AgentTokenCreated) {
+    state.tokens.retain(|_, token| token.expires_at > record.at);
+    let token = EnrolmentToken { nodes: data.nodes.clone(), uses: data.uses, expires_at: data.expires_at };
+    state.tokens.insert(data.token_sha256.clone(), token);
+    if state.tokens.len() > MAX_TOKENS {
+        let first = state.tokens.iter().min_by_key(|(_, token)| token.expires_at);
+        if let Some(digest) = first.map(|(digest, _)| digest.clone()) {
+            state.tokens.remove(&digest);
+        }
+    }
 }
 
 pub(crate) fn apply_enrolled(state: &mut State, data: &AgentEnrolled) {
-    _ = (state, data);
+    let Some(digest) = &data.token_sha256 else { return };
+    if let Some(token) = state.tokens.get_mut(digest) {
+        token.uses = token.uses.saturating_sub(1);
+        if token.uses == 0 {
+            state.tokens.remove(digest);
+        }
+    }
 }
 
 pub(crate) fn apply_reported(state: &mut State, data: &AgentReported) {
-    _ = (state, data);
+    let facts = AgentFacts {
+        boot_id: data.boot_id.clone(),
+        actions: data.actions.clone(),
+        gpus: data.gpus.clone(),
+        version: data.version.clone(),
+    };
+    state.agents.insert(data.node.clone(), facts);
+    if let Some(node) = state.node_names.get(&data.node).copied() {
+        apply_known(state, node);
+    }
+}
+
+/// A node and its agent's report come together, whichever came first.
+pub(crate) fn apply_known(state: &mut State, node: NodeId) {
+    let Some(known) = state.nodes.get_mut(&node) else { return };
+    if let Some(agent) = state.agents.get(&known.name) {
+        known.boot_id = agent.boot_id.clone();
+        known.actions = agent.actions.clone();
+    }
+    state.dirty.nodes.insert(node);
 }
 
 pub(crate) fn apply_changed(state: &mut State, record: &Record, data: &SourceChanged) {
-    _ = (state, record, data);
-}
-
-pub(crate) fn on_started(
-    state: &State,
-    version: &str,
-    config: &EngineConfig,
-    runbooks: &[(String, Runbook)],
-    out: &mut Decisions,
-) {
-    _ = (state, version, config, runbooks, out);
+    let health = SourceHealth { state: data.state, since: record.at };
+    state.sources.insert(data.source.clone(), health);
+    state.dirty.sources.insert(data.source.clone());
+    if let Source::Agent(name) | Source::KernelLog(name) = &data.source
+        && let Some(node) = state.node_names.get(name)
+    {
+        state.dirty.nodes.insert(*node);
+    }
 }
 
 pub(crate) fn on_agent_report(state: &State, report: &AgentReport, out: &mut Decisions) {
-    _ = (state, report, out);
+    let facts = AgentFacts {
+        boot_id: report.boot_id.clone(),
+        actions: report.actions.clone(),
+        gpus: report.gpus.clone(),
+        version: report.version.clone(),
+    };
+    if state.agents.get(&report.node) == Some(&facts) {
+        return;
+    }
+    let body = Body::AgentReported(AgentReported {
+        node: report.node.clone(),
+        boot_id: facts.boot_id,
+        actions: facts.actions,
+        gpus: facts.gpus,
+        version: facts.version,
+    });
+    out.push(Event::new(Class::System, body).by(Actor::agent(&report.node)));
 }
 
 pub(crate) fn on_agent_enrolled(
@@ -61,13 +135,105 @@ pub(crate) fn on_agent_enrolled(
     expires_at: Timestamp,
     out: &mut Decisions,
 ) {
-    _ = (node, serial, token_sha256, expires_at, out);
+    let body = Body::AgentEnrolled(AgentEnrolled {
+        node: node.to_owned(),
+        serial: serial.to_owned(),
+        token_sha256: token_sha256.map(str::to_owned),
+        expires_at,
+    });
+    out.push(Event::new(Class::Administration, body).by(Actor::agent(node)));
 }
 
 pub(crate) fn on_source(state: &State, source: &Source, to: SourceState, out: &mut Decisions) {
-    _ = (state, source, to, out);
+    if state.sources.get(source).is_some_and(|health| health.state == to) {
+        return;
+    }
+    let body = Body::SourceChanged(SourceChanged { source: source.clone(), state: to });
+    out.push(Event::new(Class::Detection, body).about(subject(source)));
 }
 
+/// The subject that a source is.
+pub(crate) fn subject(source: &Source) -> Subject {
+    let node = match source {
+        Source::Agent(node) | Source::KernelLog(node) => Some(node.clone()),
+        Source::Scheduler(_) => None,
+    };
+    Subject { kind: SubjectKind::Source, id: source.label(), name: Some(source.label()), node }
+}
+
+/// Adopts nodes that no scheduler can show us, and learns the names of GPUs.
 pub(crate) fn react(state: &State, now: Timestamp, out: &mut Decisions) {
-    _ = (state, now, out);
+    _ = now;
+    if state.dirty.all {
+        for facts in &state.config.inventory {
+            if facts.slurm.is_none() && !state.node_names.contains_key(&facts.name) {
+                adopt(facts, out);
+            }
+        }
+        for node in state.nodes.values() {
+            identify(state, node, out);
+        }
+        return;
+    }
+    for node in state.dirty.nodes.iter().filter_map(|id| state.nodes.get(id)) {
+        identify(state, node, out);
+    }
+}
+
+fn adopt(facts: &NodeFacts, out: &mut Decisions) {
+    let node = out.id();
+    let body = Body::NodeAdopted(NodeAdopted {
+        node,
+        name: facts.name.clone(),
+        serial: facts.serial.clone(),
+        rack: facts.rack.clone(),
+        leaf: facts.leaf.clone(),
+        scheduler: None,
+        gpus: facts.gpus.clone(),
+        phase: Phase::InService,
+    });
+    let subject = Subject {
+        kind: SubjectKind::Node,
+        id: node.to_string(),
+        name: Some(facts.name.clone()),
+        node: Some(facts.name.clone()),
+    };
+    out.push(Event::new(Class::System, body).about(subject));
+}
+
+/// What the agent sees goes before what the inventory says, and the inventory only fills what is unknown.
+fn identify(state: &State, node: &Node, out: &mut Decisions) {
+    let reported = state.agents.get(&node.name).and_then(|agent| agent.gpus.as_deref()).unwrap_or_default();
+    let mut seen = BTreeSet::new();
+    for gpu in reported.iter().filter(|gpu| gpu.uuid.is_some()) {
+        seen.insert(gpu.pci);
+        let known = node.gpus.values().find(|known| known.pci == gpu.pci);
+        match known {
+            Some(known) if known.uuid == gpu.uuid => {}
+            // The index stays: schedulers and people know the device by it.
+            Some(known) => push_identified(node, GpuFacts { index: known.index, ..gpu.clone() }, out),
+            None if !node.gpus.contains_key(&gpu.index) => push_identified(node, gpu.clone(), out),
+            // Another device has this index; which of the two moved is not for us to guess.
+            None => {}
+        }
+    }
+    let Ok(at) = state.config.inventory.binary_search_by(|facts| facts.name.cmp(&node.name)) else { return };
+    for gpu in state.config.inventory[at].gpus.iter().filter(|gpu| gpu.uuid.is_some()) {
+        let unnamed =
+            node.gpus.get(&gpu.index).is_some_and(|known| known.pci == gpu.pci && known.uuid.is_none());
+        if unnamed && !seen.contains(&gpu.pci) {
+            push_identified(node, gpu.clone(), out);
+        }
+    }
+}
+
+fn push_identified(node: &Node, gpu: GpuFacts, out: &mut Decisions) {
+    let subject = Subject {
+        kind: SubjectKind::Gpu,
+        id: gpu.uuid.clone().unwrap_or_default(),
+        name: Some(format!("{}/{}", node.name, gpu.index)),
+        node: Some(node.name.clone()),
+    };
+    let body = Body::GpuIdentified(GpuIdentified { node: node.id, gpu });
+    out.push(Event::new(Class::System, body).about(subject));
 }
