@@ -7,7 +7,8 @@ use provost_model::record::Record;
 
 use crate::state::State;
 use crate::{
-    alert, command, detect, effect, governor, hold, incident, lifecycle, runbook, scheduler, slot, source,
+    alert, command, containment, detect, effect, governor, hold, incident, lifecycle, runbook, scheduler,
+    slot, source,
 };
 
 /// Folds `record` into `state`. Records come in order, without gaps.
@@ -53,7 +54,7 @@ pub fn apply(state: &mut State, record: &Record) {
         Body::IncidentNoted(data) => incident::apply_noted(state, data),
         Body::IncidentJob(data) => incident::apply_job(state, data),
         Body::HoldPlaced(data) => hold::apply_placed(state, record, data),
-        Body::HoldReleased(data) => hold::apply_released(state, data),
+        Body::HoldReleased(data) => hold::apply_released(state, record, data),
         Body::IsolationDeferred(data) => governor::apply_deferred(state, data),
         Body::EffectRequested(data) => effect::apply_requested(state, record, data),
         Body::EffectCompleted(data) => effect::apply_completed(state, record, data),
@@ -65,5 +66,19 @@ pub fn apply(state: &mut State, record: &Record) {
         Body::HumanAnswered(data) => runbook::apply_answered(state, data),
         Body::ApprovalDecided(data) => runbook::apply_approval(state, data),
     }
+    follow(state, &record.body);
     state.seq = record.seq + 1;
+}
+
+/// Deadlines of one concern that hang on what another has just written.
+fn follow(state: &mut State, body: &Body) {
+    match body {
+        Body::GuardStopped(_) | Body::GuardStarted(_) | Body::ModeChanged(_) | Body::ConfigApplied(_) => {
+            containment::set_all_timers(state);
+            slot::set_all_timers(state);
+        }
+        Body::IsolationDeferred(data) => containment::set_timer(state, data.node),
+        Body::IncidentChanged(data) if !data.to.is_open() => hold::apply_incident_over(state, data.incident),
+        _ => {}
+    }
 }

@@ -127,7 +127,7 @@ pub struct Node {
     pub phase_since: Timestamp,
     /// What the scheduler says; none where it said nothing yet or does not know it.
     pub observed: Option<NodeView>,
-    /// When that changed last.
+    /// Since when the scheduler gives it work or, by drain, down or silence, does not.
     pub observed_at: Option<Timestamp>,
     /// When a result of a write of ours came in last. An answer of the scheduler that was asked for before
     /// then may be older than the write, so it says nothing.
@@ -589,6 +589,18 @@ pub fn next_deadline(state: &State) -> Option<Timestamp> {
     state.timers.next()
 }
 
+impl Node {
+    /// The node as the subject of a record.
+    pub fn subject(&self) -> Subject {
+        Subject {
+            kind: SubjectKind::Node,
+            id: self.id.to_string(),
+            name: Some(self.name.clone()),
+            node: Some(self.name.clone()),
+        }
+    }
+}
+
 impl State {
     /// The State of an empty journal.
     pub fn new(site: &str) -> State {
@@ -629,6 +641,12 @@ impl State {
     /// The node of a name.
     pub fn node_by_name(&self, name: &str) -> Option<&Node> {
         self.nodes.get(self.node_names.get(name)?)
+    }
+
+    /// The node of a name in a scheduler.
+    pub fn scheduler_node(&self, cluster: &str, node: &str) -> Option<&Node> {
+        let name = SchedulerName { cluster: cluster.to_owned(), node: node.to_owned() };
+        self.nodes.get(self.scheduler_names.get(&name)?)
     }
 
     /// The incident of a number.

@@ -1,5 +1,9 @@
 //! What people and services ask for: authorized, then decided.
 
+mod asked;
+
+pub(crate) use asked::Asked;
+
 use crate::event::Decisions;
 use crate::state::State;
 use provost_model::body::ModeChanged;

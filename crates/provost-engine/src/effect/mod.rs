@@ -1,35 +1,112 @@
 //! The outbox: intents, their results, and what is unknown.
+//!
+//! Whatever is to be done outside goes through [`request`], which alone knows the mode and the guard. An
+//! intent stays open until somebody can say what became of it; while nobody can, it is only probed.
 
-use crate::event::Decisions;
-use crate::state::State;
-use provost_model::body::EffectCompleted;
-use provost_model::body::EffectRequested;
-use provost_model::body::EffectVoided;
-use provost_model::body::WouldHave;
+mod apply;
+mod request;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use apply::{apply_completed, apply_requested, apply_voided, apply_would_have};
+pub(crate) use request::{Permission, Requested, is_open, permission, plan, request};
+
+use std::time::Duration;
+
+use provost_model::body::{Body, EffectCompleted};
 use provost_model::effect::EffectResult;
-use provost_model::record::Record;
+use provost_model::record::{Class, Corr, Outcome};
 use provost_model::time::Timestamp;
 
-pub(crate) fn apply_requested(state: &mut State, record: &Record, data: &EffectRequested) {
-    _ = (state, record, data);
+use crate::event::{Decisions, Event};
+use crate::slot;
+use crate::state::{OpenEffect, State, TimerKey};
+use crate::{containment, lifecycle};
+
+/// Probes without an answer that are recorded. After them the intent stays unknown and its owner escalates.
+pub(crate) const MAX_PROBES: u32 = 20;
+/// The longest wait between two tries.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
+
+/// The wait before the next try after `failures` in a row: `timers.retry`, doubled each time, at most a minute.
+pub(crate) fn backoff(state: &State, failures: u32) -> Duration {
+    let first = state.config.timers.retry.0;
+    first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(MAX_BACKOFF)
 }
 
-pub(crate) fn apply_completed(state: &mut State, record: &Record, data: &EffectCompleted) {
-    _ = (state, record, data);
-}
-
-pub(crate) fn apply_voided(state: &mut State, data: &EffectVoided) {
-    _ = (state, data);
-}
-
-pub(crate) fn apply_would_have(state: &mut State, data: &WouldHave) {
-    _ = (state, data);
-}
-
+/// A result came in. One for an intent that is not open says nothing new: it is late, or told twice.
 pub(crate) fn on_result(state: &State, intent: u64, result: &EffectResult, out: &mut Decisions) {
-    _ = (state, intent, result, out);
+    let Some(open) = state.effects.get(&intent) else { return };
+    let unanswered = matches!(result, EffectResult::Unknown { .. }) && open.unknown;
+    if unanswered && open.probes >= MAX_PROBES {
+        return;
+    }
+    complete(state, intent, open, result, out);
 }
 
+/// Intents whose deadline has passed are unknown from then on.
 pub(crate) fn react(state: &State, now: Timestamp, out: &mut Decisions) {
-    _ = (state, now, out);
+    let late = state.timers.due(now).filter_map(|key| match key {
+        TimerKey::Effect(intent) => Some(*intent),
+        _ => None,
+    });
+    for intent in late {
+        if let Some(open) = state.effects.get(&intent).filter(|open| !open.unknown) {
+            complete(state, intent, open, &EffectResult::Unknown { code: "timeout".to_owned() }, out);
+        }
+    }
+}
+
+/// Records a result and what follows from it at once: a spare that was read back in its partitions serves.
+pub(crate) fn complete(
+    state: &State,
+    intent: u64,
+    open: &OpenEffect,
+    result: &EffectResult,
+    out: &mut Decisions,
+) {
+    let outcome = match result {
+        EffectResult::Done { .. } => Outcome::Ok,
+        EffectResult::NotDone { .. } => Outcome::Failed,
+        EffectResult::Unknown { .. } => Outcome::Unknown,
+    };
+    let body = Body::EffectCompleted(EffectCompleted { intent, result: result.clone() });
+    let mut event = Event::new(Class::Privileged, body).with_outcome(outcome);
+    event.subject = request::subject_of(state, &open.requested.effect);
+    event.corr = corr_of(state, open);
+    out.push(event);
+    slot::on_result(state, open, result, out);
+    lifecycle::on_result(state, open, result, out);
+}
+
+/// What an open intent belongs to.
+fn corr_of(state: &State, open: &OpenEffect) -> Corr {
+    request::corr_of(state, &open.requested.purpose)
+}
+
+/// Whether a hold or release of a node may have happened although no result says so: what the scheduler
+/// answers next settles it as well as a probe.
+pub(crate) fn settled_by_observation(
+    state: &State,
+    cluster: &str,
+    at: Timestamp,
+    view: impl Fn(&str) -> Option<provost_model::body::NodeView>,
+    out: &mut Decisions,
+) {
+    for (intent, open) in &state.effects {
+        // An executor of this epoch that still has time may act at any moment, so its own word counts.
+        let only_probed = open.unknown || open.epoch != state.epoch;
+        if !only_probed || open.at >= at {
+            continue;
+        }
+        let Some(observed) = containment::target(&open.requested.effect, cluster).and_then(&view) else {
+            continue;
+        };
+        let result = if containment::shows(&observed, &open.requested.effect) {
+            EffectResult::Done { observed: observed.state.clone(), notes: vec!["observed".to_owned()] }
+        } else {
+            EffectResult::NotDone { code: "not_observed".to_owned(), retry: true }
+        };
+        complete(state, *intent, open, &result, out);
+    }
 }
