@@ -39,8 +39,15 @@ pub fn apply(state: &mut State, record: &Record) {
         Body::SlotCreated(data) => slot::apply_created(state, data),
         Body::SlotBound(data) => slot::apply_bound(state, data),
         Body::SlotUnbound(data) => slot::apply_unbound(state, data),
-        Body::JobObserved(data) => scheduler::apply_job(state, data),
-        Body::JobForgotten(data) => scheduler::apply_forgotten(state, data),
+        Body::JobObserved(data) => {
+            state.unindex_job(&data.job);
+            scheduler::apply_job(state, data);
+            state.index_job(&data.job);
+        }
+        Body::JobForgotten(data) => {
+            state.unindex_job(&data.job);
+            scheduler::apply_forgotten(state, data);
+        }
         Body::EpisodeOpened(data) => detect::apply_opened(state, record, data),
         Body::EpisodeRepeated(data) => detect::apply_repeated(state, data),
         Body::AlertRaised(data) => alert::apply_raised(state, record, data),
@@ -48,7 +55,7 @@ pub fn apply(state: &mut State, record: &Record) {
         Body::IncidentOpened(data) => incident::apply_opened(state, record, data),
         Body::IncidentAttached(data) => incident::apply_attached(state, data),
         Body::IncidentChanged(data) => incident::apply_changed(state, record, data),
-        Body::IncidentSeverity(data) => incident::apply_severity(state, data),
+        Body::IncidentSeverity(data) => incident::apply_severity(state, record, data),
         Body::IncidentAcknowledged(data) => incident::apply_acknowledged(state, record, data),
         Body::IncidentClock(data) => incident::apply_clock(state, record, data),
         Body::IncidentNoted(data) => incident::apply_noted(state, data),

@@ -15,6 +15,9 @@ mod settle;
 mod step;
 mod turn;
 
+#[cfg(test)]
+mod testing;
+
 pub mod alert;
 pub mod command;
 pub mod containment;

@@ -8,16 +8,15 @@ use provost_model::time::Timestamp;
 
 use crate::event::{Decisions, Event};
 use crate::state::State;
-use crate::{alert, containment, detect, effect, governor, hold, incident, lifecycle, runbook, slot, source};
+use crate::{alert, containment, effect, governor, hold, incident, lifecycle, runbook, slot, source};
 
 /// A concern's rule: reads State, decides.
 type React = fn(&State, Timestamp, &mut Decisions);
 
 /// In the order of a fault's life.
-const CONCERNS: [React; 11] = [
+const CONCERNS: [React; 10] = [
     source::react,
     effect::react,
-    detect::react,
     alert::react,
     incident::react,
     hold::react,

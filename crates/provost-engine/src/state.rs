@@ -51,6 +51,8 @@ pub struct State {
     pub tokens: BTreeMap<String, EnrolmentToken>,
     /// Jobs that hold nodes, and those that ended lately.
     pub jobs: BTreeMap<JobKey, Job>,
+    /// Jobs that hold a node now, by node.
+    pub jobs_by_node: BTreeMap<NodeId, BTreeSet<JobKey>>,
     /// Episodes that may still repeat; bounded.
     pub episodes: BTreeMap<EpisodeKey, Episode>,
     /// Openings of episodes, oldest first: what is dropped next.
@@ -334,6 +336,8 @@ pub struct Incident {
     pub state_since: Timestamp,
     /// Severity.
     pub severity: Severity,
+    /// A person set it, so rules leave it alone.
+    pub severity_set: bool,
     /// Subject of the first alert.
     pub subject: Subject,
     /// Node.
@@ -358,6 +362,8 @@ pub struct Incident {
     pub mitigated_at: Option<Timestamp>,
     /// Resolved.
     pub resolved_at: Option<Timestamp>,
+    /// Times it came back after it was resolved.
+    pub reopened: u32,
     /// Owner.
     pub owner: Option<String>,
     /// Executions, in order.
@@ -621,6 +627,7 @@ impl State {
             agents: BTreeMap::new(),
             tokens: BTreeMap::new(),
             jobs: BTreeMap::new(),
+            jobs_by_node: BTreeMap::new(),
             episodes: BTreeMap::new(),
             episode_order: VecDeque::new(),
             alerts: BTreeMap::new(),
@@ -661,7 +668,28 @@ impl State {
 
     /// Jobs that hold a node now.
     pub fn jobs_on(&self, node: NodeId) -> impl Iterator<Item = &Job> {
-        self.jobs.values().filter(move |job| job.state.holds_nodes() && job.nodes.contains(&node))
+        self.jobs_by_node.get(&node).into_iter().flatten().filter_map(|key| self.jobs.get(key))
+    }
+
+    /// Takes a job out of the index of nodes, before it changes.
+    pub(crate) fn unindex_job(&mut self, key: &JobKey) {
+        let Some(job) = self.jobs.get(key) else { return };
+        for node in &job.nodes {
+            if let Some(jobs) = self.jobs_by_node.get_mut(node) {
+                jobs.remove(key);
+                if jobs.is_empty() {
+                    self.jobs_by_node.remove(node);
+                }
+            }
+        }
+    }
+
+    /// Puts a job into the index of nodes, after it changed.
+    pub(crate) fn index_job(&mut self, key: &JobKey) {
+        let Some(job) = self.jobs.get(key).filter(|job| job.state.holds_nodes()) else { return };
+        for node in &job.nodes {
+            self.jobs_by_node.entry(*node).or_default().insert(key.clone());
+        }
     }
 
     /// The narrowest mode that is set for a node: node, scheduler, site.

@@ -1,25 +1,154 @@
 //! From signals to episodes.
+//!
+//! An episode is the evidence: what the kernel said, when, and which job was on the device. It costs one record
+//! and decides nothing; `alert` judges it.
 
-use crate::event::Decisions;
-use crate::state::State;
-use provost_model::body::EpisodeKey;
-use provost_model::body::EpisodeOpened;
-use provost_model::body::EpisodeRepeated;
+mod merge;
+
+use std::sync::LazyLock;
+
+use provost_model::body::{
+    AlertChanged, Body, EmergencyMerged, EpisodeKey, EpisodeOpened, EpisodeRepeated, SignalsNotRecorded,
+};
+use provost_model::catalogue::{Assessment, Catalogue};
 use provost_model::input::EmergencyHold;
-use provost_model::record::Record;
-use provost_model::signal::Signal;
+use provost_model::record::{Actor, Class, Record};
+use provost_model::response::AlertState;
+use provost_model::signal::{Impact, Signal, SignalFields, SignalKind};
 use provost_model::time::Timestamp;
+use serde::Deserialize;
+use serde::de::value::StrDeserializer;
+
+pub use merge::Merger;
+
+use crate::alert::subject;
+use crate::event::{Decisions, Event};
+use crate::state::{Episode, Job, Node, State};
+
+/// Episodes that are kept at most; the oldest goes first.
+const MAX_EPISODES: usize = 65_536;
+/// Texts of a signal that stand in plain fields are cut to this many characters.
+const MAX_TEXT: usize = 64;
+
+/// The catalogue that this program judges by. Only decisions look at it: what a record says is complete.
+static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::embedded);
+
+/// The judgement on an episode; the same whenever it is asked.
+pub(crate) fn assess(key: &EpisodeKey, fields: &SignalFields, stated: Impact) -> Assessment<'static> {
+    CATALOGUE.assess(key.kind, key.code, fields, Some(stated))
+}
+
+/// The catalogue's sentence on a condition: `xid.95`, `nic_link`.
+pub(crate) fn meaning(condition: &str) -> &'static str {
+    let code = |text: &str| text.parse().unwrap_or(u32::MAX);
+    let entry = match condition.split_once('.') {
+        Some(("xid", number)) => CATALOGUE.xid(code(number)),
+        Some(("sxid", number)) => CATALOGUE.sxid(code(number)),
+        _ => {
+            let name = StrDeserializer::<serde::de::value::Error>::new(condition);
+            SignalKind::deserialize(name).map_or(CATALOGUE.xid(u32::MAX), |kind| CATALOGUE.kernel(kind))
+        }
+    };
+    &entry.meaning
+}
+
+/// What makes two signals the same episode.
+pub(crate) fn key_of(signal: &Signal) -> EpisodeKey {
+    EpisodeKey {
+        node: signal.node.clone(),
+        kind: signal.kind,
+        code: signal.code,
+        pci: signal.pci,
+        mig: signal.fields.mig,
+        link: signal.fields.link,
+    }
+}
 
 pub(crate) fn apply_opened(state: &mut State, record: &Record, data: &EpisodeOpened) {
-    _ = (state, record, data);
+    let episode = Episode {
+        seq: record.seq,
+        impact: data.impact,
+        fields: data.fields.clone(),
+        // A node whose clock is ahead cannot have seen the fault after we heard of it.
+        first_at: data.written_at.min(record.at),
+        detected_at: record.at,
+        last_at: record.at,
+        count: 1,
+        historic: data.historic,
+        trust: data.trust,
+        job: data.job.clone(),
+        alert: None,
+    };
+    state.episodes.insert(data.key.clone(), episode);
+    state.episode_order.push_back((record.seq, data.key.clone()));
+    forget_old(state, record.at);
+    state.dirty.episodes.insert(data.key.clone());
+}
+
+/// Drops what cannot repeat any more, and the oldest where there are too many.
+fn forget_old(state: &mut State, now: Timestamp) {
+    while let Some((seq, key)) = state.episode_order.front() {
+        let current = state.episodes.get(key).filter(|episode| episode.seq == *seq);
+        let keep = current.is_some_and(|episode| now.since(episode.last_at) <= state.config.timers.repeat.0);
+        if keep && state.episodes.len() <= MAX_EPISODES {
+            break;
+        }
+        if current.is_some() {
+            state.episodes.remove(key);
+        }
+        state.episode_order.pop_front();
+    }
+    if state.episode_order.len() > 2 * MAX_EPISODES {
+        let episodes = &state.episodes;
+        state.episode_order.retain(|(seq, key)| episodes.get(key).is_some_and(|episode| episode.seq == *seq));
+    }
 }
 
 pub(crate) fn apply_repeated(state: &mut State, data: &EpisodeRepeated) {
-    _ = (state, data);
+    if let Some(episode) = state.episodes.get_mut(&data.key) {
+        episode.count = episode.count.saturating_add(data.count);
+        episode.last_at = episode.last_at.max(data.last_at);
+        state.dirty.episodes.insert(data.key.clone());
+    }
 }
 
 pub(crate) fn on_signal(state: &State, now: Timestamp, signal: &Signal, out: &mut Decisions) {
-    _ = (state, now, signal, out);
+    let assessment = CATALOGUE.assess_signal(signal);
+    if assessment.impact == Impact::None {
+        return;
+    }
+    let key = key_of(signal);
+    let node = state.node_by_name(&signal.node);
+    let job = node.and_then(|node| job_on(state, node, &key)).map(|job| job.key.clone());
+    let cut = |text: &String| text.chars().take(MAX_TEXT).collect::<String>();
+    let mut fields = signal.fields.clone();
+    fields.unit = fields.unit.as_ref().map(cut);
+    let body = EpisodeOpened {
+        impact: assessment.impact,
+        fields,
+        written_at: signal.at.min(now),
+        historic: signal.historic,
+        trust: signal.trust,
+        boot_id: signal.boot_id.as_ref().map(cut),
+        job,
+        key,
+    };
+    let about = subject::of_episode(&body.key, node);
+    let event = Event::new(Class::Detection, Body::EpisodeOpened(body)).by(Actor::agent(&signal.node));
+    out.push(event.about(about).sealing("kernel_line", &signal.line));
+}
+
+/// The job on the device that the line is about: the one that holds this GPU, or the only one on the node.
+fn job_on<'a>(state: &'a State, node: &Node, key: &EpisodeKey) -> Option<&'a Job> {
+    if !subject::is_gpu(key.kind) {
+        return None;
+    }
+    let gpu = key.pci.and_then(|pci| subject::gpu_index(node, pci));
+    match subject::jobs_on(state, node.id, gpu)[..] {
+        [job] => Some(job),
+        // Nobody, or several: a guess would leave a note with the wrong owner.
+        _ => None,
+    }
 }
 
 pub(crate) fn on_repeats(
@@ -29,9 +158,30 @@ pub(crate) fn on_repeats(
     last_at: Timestamp,
     out: &mut Decisions,
 ) {
-    _ = (state, key, count, last_at, out);
+    let Some(episode) = state.episodes.get(key) else { return };
+    let about = subject::of_episode(key, state.node_by_name(&key.node));
+    let body = Body::EpisodeRepeated(EpisodeRepeated { key: key.clone(), count, last_at });
+    out.push(Event::new(Class::Detection, body).by(Actor::agent(&key.node)).about(about));
+    let Some(alert) = episode.alert.and_then(|id| state.alerts.get(&id)) else { return };
+    if alert.state == AlertState::Resolved {
+        return;
+    }
+    let changed = AlertChanged {
+        alert: alert.id,
+        state: alert.state,
+        count: alert.count.saturating_add(count),
+        last_at: alert.last_at.max(last_at),
+        why: "seen_again".to_owned(),
+        impact: alert.impact,
+        classifications: alert.classifications.clone(),
+        episode: None,
+    };
+    let event = Event::new(Class::Detection, Body::AlertChanged(changed));
+    out.push(event.about(alert.subject.clone()));
 }
 
+/// What was done on the strength of the emergency journal becomes part of the record: the same signals take the
+/// same way now.
 pub(crate) fn on_emergency_merge(
     state: &State,
     now: Timestamp,
@@ -40,9 +190,14 @@ pub(crate) fn on_emergency_merge(
     signals_lost: u64,
     out: &mut Decisions,
 ) {
-    _ = (state, now, since, holds, signals_lost, out);
-}
-
-pub(crate) fn react(state: &State, now: Timestamp, out: &mut Decisions) {
-    _ = (state, now, out);
+    let entries = u64::try_from(holds.len()).unwrap_or(u64::MAX);
+    let body = Body::EmergencyMerged(EmergencyMerged { entries, since });
+    out.push(Event::new(Class::System, body));
+    if signals_lost > 0 {
+        let body = Body::SignalsNotRecorded(SignalsNotRecorded { count: signals_lost });
+        out.push(Event::new(Class::System, body));
+    }
+    for hold in holds {
+        on_signal(state, now, &hold.signal, out);
+    }
 }

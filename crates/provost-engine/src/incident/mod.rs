@@ -1,50 +1,229 @@
 //! One cause, one owner, one set of clocks.
+//!
+//! Opening never waits. An alert joins the open incident of its subject, brings back one that was resolved within
+//! a day, or opens its own. Recovery, paging and correlation come later and by themselves.
 
-use crate::event::Decisions;
-use crate::state::State;
-use provost_model::body::IncidentAcknowledged;
-use provost_model::body::IncidentAttached;
-use provost_model::body::IncidentChanged;
-use provost_model::body::IncidentClock;
-use provost_model::body::IncidentJob;
-use provost_model::body::IncidentOpened;
-use provost_model::body::IncidentRef;
-use provost_model::body::IncidentSeverity;
-use provost_model::record::Record;
+mod clock;
+mod command;
+mod open;
+mod progress;
+
+use std::collections::BTreeSet;
+
+use provost_model::body::{
+    IncidentAcknowledged, IncidentAttached, IncidentChanged, IncidentClock, IncidentJob, IncidentOpened,
+    IncidentRef, IncidentSeverity,
+};
+use provost_model::ids::{AlertId, IncidentId, NodeId};
+use provost_model::record::{ActorKind, Record};
+use provost_model::response::{AlertState, Clock, IncidentState};
 use provost_model::time::Timestamp;
 
+pub(crate) use command::on_command;
+
+use crate::event::Decisions;
+use crate::state::{Alert, Incident, State, TimerKey};
+
+/// Ended incidents that are kept at most; the journal has them all.
+const MAX_ENDED: usize = 1_000;
+/// Jobs of one incident that are named at most.
+const MAX_JOBS: usize = 256;
+
 pub(crate) fn apply_opened(state: &mut State, record: &Record, data: &IncidentOpened) {
-    _ = (state, record, data);
+    let year = data.number.split('-').nth(1).and_then(|year| year.parse().ok());
+    let count = data.number.rsplit('-').next().and_then(|count| count.parse().ok());
+    if let (Some(year), Some(count)) = (year, count) {
+        state.incident_counter.insert(year, count);
+    }
+    let incident = Incident {
+        id: data.incident,
+        number: data.number.clone(),
+        title: data.title.clone(),
+        state: IncidentState::Open,
+        state_since: record.at,
+        severity: data.severity,
+        severity_set: false,
+        subject: data.subject.clone(),
+        node: data.node,
+        alerts: vec![data.alert],
+        jobs: data.jobs.clone(),
+        fault_at: data.fault_at,
+        detected_at: data.detected_at,
+        opened_at: record.at,
+        acked_at: None,
+        ack_until: None,
+        isolated_at: None,
+        mitigated_at: None,
+        resolved_at: None,
+        reopened: 0,
+        owner: None,
+        executions: Vec::new(),
+        would_have: Vec::new(),
+    };
+    state.incident_numbers.insert(data.number.clone(), data.incident);
+    state.incidents.insert(data.incident, incident);
+    join(state, data.alert, data.incident);
 }
 
 pub(crate) fn apply_attached(state: &mut State, data: &IncidentAttached) {
-    _ = (state, data);
+    if let Some(incident) = state.incidents.get_mut(&data.incident)
+        && !incident.alerts.contains(&data.alert)
+    {
+        incident.alerts.push(data.alert);
+    }
+    join(state, data.alert, data.incident);
+}
+
+fn join(state: &mut State, alert: AlertId, incident: IncidentId) {
+    if let Some(alert) = state.alerts.get_mut(&alert) {
+        alert.incident = Some(incident);
+        state.dirty.nodes.extend(alert.node);
+    }
+    state.dirty.alerts.insert(alert);
+    state.dirty.incidents.insert(incident);
 }
 
 pub(crate) fn apply_changed(state: &mut State, record: &Record, data: &IncidentChanged) {
-    _ = (state, record, data);
+    let timers = state.config.timers;
+    let Some(incident) = state.incidents.get_mut(&data.incident) else { return };
+    incident.reopened += u32::from(!incident.state.is_open() && data.to.is_open());
+    incident.state = data.to;
+    incident.state_since = record.at;
+    let limit = match data.to {
+        IncidentState::Automating => Some(record.at + progress::AUTOMATION_GRACE),
+        IncidentState::Acknowledged => incident.ack_until,
+        IncidentState::Monitoring => Some(record.at + timers.resolve_hold.0),
+        IncidentState::Resolved => Some(record.at + progress::CLOSE_AFTER),
+        IncidentState::Open
+        | IncidentState::Mitigated
+        | IncidentState::OnHold
+        | IncidentState::Closed
+        | IncidentState::Merged => None,
+    };
+    if data.to.is_open() {
+        // The clock resumes: what was reached before stays, the end is not reached any more.
+        incident.resolved_at = None;
+        state.ended_incidents.retain(|id| *id != data.incident);
+    } else if !state.ended_incidents.contains(&data.incident) {
+        state.ended_incidents.push_back(data.incident);
+    }
+    state.timers.set(TimerKey::Incident(data.incident), limit);
+    touch(state, data.incident);
+    forget_old(state);
 }
 
-pub(crate) fn apply_severity(state: &mut State, data: &IncidentSeverity) {
-    _ = (state, data);
+/// Drops the oldest ended incidents with their alerts.
+fn forget_old(state: &mut State) {
+    while state.ended_incidents.len() > MAX_ENDED {
+        let Some(incident) = state.ended_incidents.pop_front().and_then(|id| state.incidents.remove(&id))
+        else {
+            continue;
+        };
+        state.timers.set(TimerKey::Incident(incident.id), None);
+        state.incident_numbers.remove(&incident.number);
+        for id in incident.alerts {
+            let resolved = state.alerts.get(&id).is_some_and(|alert| alert.state == AlertState::Resolved);
+            if resolved {
+                state.alerts.remove(&id);
+            }
+        }
+    }
+}
+
+fn touch(state: &mut State, id: IncidentId) {
+    if let Some(incident) = state.incidents.get(&id) {
+        state.dirty.nodes.extend(incident.node);
+    }
+    state.dirty.incidents.insert(id);
+}
+
+pub(crate) fn apply_severity(state: &mut State, record: &Record, data: &IncidentSeverity) {
+    if let Some(incident) = state.incidents.get_mut(&data.incident) {
+        incident.severity = data.to;
+        incident.severity_set |= record.actor.kind != ActorKind::System;
+        state.dirty.incidents.insert(data.incident);
+    }
 }
 
 pub(crate) fn apply_acknowledged(state: &mut State, record: &Record, data: &IncidentAcknowledged) {
-    _ = (state, record, data);
+    let Some(incident) = state.incidents.get_mut(&data.incident) else { return };
+    incident.owner = Some(data.owner.clone());
+    incident.acked_at.get_or_insert(record.at);
+    incident.ack_until = Some(data.until);
+    if incident.state == IncidentState::Acknowledged {
+        state.timers.set(TimerKey::Incident(data.incident), Some(data.until));
+    }
+    state.dirty.incidents.insert(data.incident);
 }
 
 pub(crate) fn apply_clock(state: &mut State, record: &Record, data: &IncidentClock) {
-    _ = (state, record, data);
+    let Some(incident) = state.incidents.get_mut(&data.incident) else { return };
+    match data.clock {
+        Clock::Isolated => incident.isolated_at = Some(record.at),
+        Clock::Mitigated => incident.mitigated_at = Some(record.at),
+        Clock::Resolved => incident.resolved_at = Some(record.at),
+    }
+    state.dirty.incidents.insert(data.incident);
 }
 
 pub(crate) fn apply_noted(state: &mut State, data: &IncidentRef) {
-    _ = (state, data);
+    state.dirty.incidents.insert(data.incident);
 }
 
 pub(crate) fn apply_job(state: &mut State, data: &IncidentJob) {
-    _ = (state, data);
+    if let Some(incident) = state.incidents.get_mut(&data.incident)
+        && !incident.jobs.contains(&data.job)
+    {
+        incident.jobs.push(data.job.clone());
+    }
+    touch(state, data.incident);
 }
 
+/// Opens, joins, and moves on what this turn touched.
 pub(crate) fn react(state: &State, now: Timestamp, out: &mut Decisions) {
-    _ = (state, now, out);
+    open::react(state, now, out);
+    for incident in touched(state) {
+        clock::react(state, incident, out);
+        progress::react(state, incident, now, out);
+    }
+}
+
+/// Incidents that this turn touched, by themselves or through what belongs to them.
+fn touched(state: &State) -> Vec<&Incident> {
+    let dirty = &state.dirty;
+    if dirty.all {
+        return state.incidents.values().collect();
+    }
+    let mut ids: BTreeSet<IncidentId> = dirty.incidents.clone();
+    ids.extend(dirty.alerts.iter().filter_map(|id| state.alerts.get(id)?.incident));
+    ids.extend(dirty.executions.iter().filter_map(|id| state.executions.get(id)?.incident));
+    if !dirty.nodes.is_empty() || !dirty.jobs.is_empty() {
+        let touches = |incident: &&Incident| {
+            incident.state.is_open() && incident.node.is_some_and(|node| concerns(state, node))
+        };
+        ids.extend(state.incidents.values().filter(touches).map(|incident| incident.id));
+    }
+    ids.iter().filter_map(|id| state.incidents.get(id)).collect()
+}
+
+/// The turn touched this node, the spare that serves for it, or a job on it.
+fn concerns(state: &State, node: NodeId) -> bool {
+    let dirty = &state.dirty;
+    let spare = || {
+        let slot = state.slots.get(&state.nodes.get(&node)?.slot?)?;
+        slot.spare
+    };
+    dirty.nodes.contains(&node)
+        || spare().is_some_and(|spare| dirty.nodes.contains(&spare))
+        || dirty.jobs.iter().any(|key| state.jobs.get(key).is_some_and(|job| job.nodes.contains(&node)))
+}
+
+/// The alerts of an incident that are still known.
+pub(crate) fn alerts<'a>(state: &'a State, incident: &'a Incident) -> impl Iterator<Item = &'a Alert> {
+    incident.alerts.iter().filter_map(|id| state.alerts.get(id))
+}
+
+/// Alerts that are not over.
+pub(crate) fn open_alerts<'a>(state: &'a State, incident: &'a Incident) -> impl Iterator<Item = &'a Alert> {
+    alerts(state, incident).filter(|alert| alert.state != AlertState::Resolved)
 }

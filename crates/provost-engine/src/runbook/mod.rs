@@ -42,3 +42,13 @@ pub(crate) fn on_tick(state: &State, now: Timestamp, out: &mut Decisions) {
 pub(crate) fn react(state: &State, now: Timestamp, out: &mut Decisions) {
     _ = (state, now, out);
 }
+
+pub(crate) fn on_command(
+    state: &State,
+    now: Timestamp,
+    asked: &crate::command::Asked<'_>,
+    out: &mut Decisions,
+) -> provost_model::input::Reply {
+    _ = (state, now, asked, out);
+    provost_model::input::Reply::Already
+}

@@ -170,12 +170,8 @@ pub(crate) fn react(state: &State, now: Timestamp, out: &mut Decisions) {
                 adopt(facts, out);
             }
         }
-        for node in state.nodes.values() {
-            identify(state, node, out);
-        }
-        return;
     }
-    for node in state.dirty.nodes.iter().filter_map(|id| state.nodes.get(id)) {
+    for node in state.touched_nodes() {
         identify(state, node, out);
     }
 }
