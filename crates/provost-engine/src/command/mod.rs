@@ -15,10 +15,6 @@ use provost_model::time::Timestamp;
 pub(crate) use asked::Asked;
 pub use authorize::authorize;
 
-mod asked;
-
-pub(crate) use asked::Asked;
-
 use crate::event::Decisions;
 use crate::state::State;
 use crate::{hold, incident, lifecycle, runbook, scheduler, slot};

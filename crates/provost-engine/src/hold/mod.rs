@@ -274,13 +274,3 @@ fn released(state: &State, hold: &Hold, why: &str) -> Event {
         _ => event,
     }
 }
-
-pub(crate) fn on_command(
-    state: &State,
-    now: Timestamp,
-    asked: &crate::command::Asked<'_>,
-    out: &mut Decisions,
-) -> provost_model::input::Reply {
-    _ = (state, now, asked, out);
-    provost_model::input::Reply::Already
-}

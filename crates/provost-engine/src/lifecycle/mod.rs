@@ -205,13 +205,3 @@ fn is_worked_on(state: &State, node: &Node) -> bool {
     let by_runbook = state.executions.values().any(|run| run.node == Some(node.id) && !run.state.is_final());
     by_runbook || command::validation_of(state, node).is_some()
 }
-
-pub(crate) fn on_command(
-    state: &State,
-    now: Timestamp,
-    asked: &crate::command::Asked<'_>,
-    out: &mut Decisions,
-) -> provost_model::input::Reply {
-    _ = (state, now, asked, out);
-    provost_model::input::Reply::Already
-}

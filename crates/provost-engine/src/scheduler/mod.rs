@@ -127,13 +127,3 @@ fn view_of(seen: &ObservedNode) -> NodeView {
 fn mark_in(comment: &str) -> Option<HoldId> {
     comment.split_whitespace().find_map(|word| word.strip_prefix(COMMENT_PREFIX)?.parse().ok())
 }
-
-pub(crate) fn on_command(
-    state: &State,
-    now: Timestamp,
-    asked: &crate::command::Asked<'_>,
-    out: &mut Decisions,
-) -> provost_model::input::Reply {
-    _ = (state, now, asked, out);
-    provost_model::input::Reply::Already
-}

@@ -227,13 +227,3 @@ pub(crate) fn set_all_timers(state: &mut State) {
         set_timer(state, id);
     }
 }
-
-pub(crate) fn on_command(
-    state: &State,
-    now: Timestamp,
-    asked: &crate::command::Asked<'_>,
-    out: &mut Decisions,
-) -> provost_model::input::Reply {
-    _ = (state, now, asked, out);
-    provost_model::input::Reply::Already
-}
