@@ -35,6 +35,9 @@ pub enum Effect {
     JobRequeue {
         /// The job.
         job: JobKey,
+        /// Times it had been requeued when this was decided: a probe sees by it whether it is done, because
+        /// a requeue gives the job a new submit time.
+        restarts: u32,
     },
     /// Leave a note at a job for its owner (AdminComment).
     JobNote {

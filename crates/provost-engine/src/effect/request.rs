@@ -87,7 +87,7 @@ pub(crate) fn permission(state: &State, effect: &Effect, purpose: &Purpose) -> P
 /// observed is left alone.
 fn mode_of(state: &State, effect: &Effect) -> Mode {
     let (cluster, nodes) = match effect {
-        Effect::JobRequeue { job } | Effect::JobNote { job, .. } => {
+        Effect::JobRequeue { job, .. } | Effect::JobNote { job, .. } => {
             let nodes = state.jobs.get(job).map(|job| job.nodes.iter().copied().collect());
             (Some(&job.cluster), nodes.unwrap_or_default())
         }
@@ -142,7 +142,7 @@ fn event(state: &State, effect: &Effect, purpose: &Purpose, body: Body) -> Event
 /// What an effect is about, for people.
 pub(super) fn subject_of(state: &State, effect: &Effect) -> Option<Subject> {
     match effect {
-        Effect::JobRequeue { job } | Effect::JobNote { job, .. } => {
+        Effect::JobRequeue { job, .. } | Effect::JobNote { job, .. } => {
             Some(Subject { kind: SubjectKind::Job, id: job.to_string(), name: None, node: None })
         }
         _ => node_of(state, effect).and_then(|id| state.nodes.get(&id)).map(Node::subject),

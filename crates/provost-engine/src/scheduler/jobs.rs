@@ -166,7 +166,7 @@ pub(crate) fn on_command(state: &State, now: Timestamp, asked: &Asked<'_>, out: 
     if !job.requeue {
         return conflict("not_requeueable", format!("{name} was submitted with --no-requeue; ask its owner"));
     }
-    let effect = Effect::JobRequeue { job: job.key.clone() };
+    let effect = Effect::JobRequeue { job: job.key.clone(), restarts: job.restarts };
     if state.effects.values().any(|open| open.requested.effect == effect) {
         return Reply::Already;
     }

@@ -1,0 +1,125 @@
+//! One batch becomes durable, and only then visible.
+
+use std::sync::{Arc, PoisonError};
+
+use provost_engine::apply;
+use provost_engine::detect::Merger;
+use provost_journal::Entry;
+use provost_model::record::Record;
+use provost_model::time::Timestamp;
+
+use crate::controller::{Batch, Controller};
+use crate::emergency::Outage;
+use crate::handle::Counters;
+use crate::message::{Committed, Unavailable};
+use crate::start::{Error, encode};
+
+/// A snapshot is due this many records after the last one, so that a start folds at most that many.
+const SNAPSHOT_EVERY: u64 = 100_000;
+
+impl Controller {
+    /// Appends the batch in one transaction; then publishes, answers, and starts effects. On failure State goes
+    /// back to what is durable and the loop goes into an [`Outage`].
+    pub(crate) fn commit(&mut self, now: Timestamp, batch: Batch) {
+        let mut batch = batch;
+        let appended = match batch.failed.take() {
+            Some(error) => Err(Error::from(error)),
+            None => self.append(&batch.records),
+        };
+        match appended {
+            Ok(committed) => {
+                self.publish(&committed);
+                for ack in batch.acks {
+                    ack();
+                }
+                for (answer, reply) in batch.answers {
+                    answer(Ok(reply));
+                }
+                self.start_outstanding();
+                self.maintain(now);
+            }
+            Err(error) => {
+                tracing::error!(error = %error, "the journal cannot be written; changes are refused until it can");
+                self.fail(now, batch);
+            }
+        }
+    }
+
+    /// Makes `records` durable.
+    pub(crate) fn append(&mut self, records: &[Record]) -> Result<Vec<Committed>, Error> {
+        if records.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut committed = Vec::with_capacity(records.len());
+        for record in records {
+            let bytes = record.canonical().map_err(|source| Error::Record { seq: record.seq, source })?;
+            committed.push(Committed { record: Arc::new(record.clone()), bytes: bytes.into() });
+        }
+        let entries: Vec<Entry> = committed
+            .iter()
+            .map(|one| Entry {
+                seq: one.record.seq,
+                at_ms: one.record.at.as_millis(),
+                kind: one.record.kind(),
+                bytes: one.bytes.to_vec(),
+            })
+            .collect();
+        self.journal.append(&entries)?;
+        Counters::add(&self.counters.records, records.len());
+        Counters::add(&self.counters.commits, 1);
+        Ok(committed)
+    }
+
+    /// Lets readers see durable records: the published State first, then the live stream.
+    pub(crate) fn publish(&mut self, committed: &[Committed]) {
+        if committed.is_empty() {
+            return;
+        }
+        {
+            let mut published = self.published.write().unwrap_or_else(PoisonError::into_inner);
+            for one in committed {
+                apply(&mut published, &one.record);
+            }
+            published.dirty.clear();
+        }
+        (self.on_commit)(committed);
+    }
+
+    /// Checkpoints and snapshots; a failure here loses nothing and is tried again.
+    fn maintain(&mut self, now: Timestamp) {
+        if self.journal.checkpoint_due(now.as_millis())
+            && let Err(error) = self.journal.checkpoint(now.as_millis())
+        {
+            tracing::warn!(error = %error, "the checkpoint was not written; it is tried again");
+        }
+        if self.state.seq >= self.snapshot_at + SNAPSHOT_EVERY {
+            self.snapshot();
+        }
+    }
+
+    /// Writes a snapshot of the durable State.
+    pub(crate) fn snapshot(&mut self) {
+        self.snapshot_at = self.state.seq;
+        let Some(bytes) = encode(&self.state) else {
+            tracing::warn!("the state could not be encoded as a snapshot");
+            return;
+        };
+        if let Err(error) = self.snapshots.save(self.state.seq, env!("CARGO_PKG_VERSION"), &bytes) {
+            tracing::warn!(error = %error, "the snapshot was not written; the next start takes longer");
+        }
+    }
+
+    /// Refuses what the failed batch asked for and goes back to what is durable.
+    fn fail(&mut self, now: Timestamp, batch: Batch) {
+        Counters::add(&self.counters.append_failures, 1);
+        self.health.set_available(false);
+        self.state = self.published.read().unwrap_or_else(PoisonError::into_inner).clone();
+        // The agents send the same signals again: they must count as new then.
+        self.merger = Merger::new(self.state.config.timers.merge.0);
+        for (answer, _) in batch.answers {
+            answer(Err(Unavailable));
+        }
+        self.outage = Some(Outage::new(now, &self.state));
+        self.contain_in_outage(now, batch.signals);
+    }
+}

@@ -1,0 +1,279 @@
+//! The loop itself.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError, bounded};
+use provost_engine::detect::Merger;
+use provost_engine::{Outstanding, State, Turn, next_deadline, turn};
+use provost_journal::{Emergency, Journal, Sealer, Snapshots};
+use provost_model::effect::Approach;
+use provost_model::input::{Input, Reply};
+use provost_model::record::{Record, Sealed, Sensitive};
+use provost_model::signal::Signal;
+use provost_model::time::Timestamp;
+
+use crate::emergency::Outage;
+use crate::handle::{Counters, Handle, Health};
+use crate::message::{Ack, Answer, Committed, Message};
+use crate::start::{Error, Progress, rebuild};
+
+/// Messages that wait at most.
+const INBOX: usize = 16_384;
+/// A batch is committed at this many messages…
+const MAX_MESSAGES_PER_COMMIT: usize = 4_096;
+/// …or this long after its first, whatever comes first (ruling 23).
+const MAX_BATCH: Duration = Duration::from_millis(2);
+/// The loop looks at the clock at least this often: a jump of the clock cannot stop it, and checkpoints are
+/// signed in time.
+const MAX_SLEEP: Duration = Duration::from_secs(1);
+
+/// Gives the time. The loop asks it once a message.
+pub trait Clock: Send {
+    /// Now.
+    fn now(&self) -> Timestamp;
+}
+
+/// Carries effects out. Results come back through the inbox, after the call has returned.
+pub trait Neighbours: Send {
+    /// Starts to act on, or to probe, an intent that is durable. Does not wait.
+    fn start(&mut self, work: Outstanding);
+}
+
+/// What a controller is made of.
+pub struct Options {
+    /// Site; the journal's, where it exists.
+    pub site: String,
+    /// The journal.
+    pub journal: Journal,
+    /// Takes records for the safe direction while the journal can't be written.
+    pub emergency: Emergency,
+    /// Seals personal data.
+    pub sealer: Sealer,
+    /// Time.
+    pub clock: Box<dyn Clock>,
+    /// The outside.
+    pub neighbours: Box<dyn Neighbours>,
+    /// Gets every record once it is durable, in order.
+    pub on_commit: Box<dyn FnMut(&[Committed]) + Send>,
+}
+
+/// Owner of State and journal.
+pub struct Controller {
+    pub(crate) state: State,
+    pub(crate) published: Arc<RwLock<State>>,
+    pub(crate) journal: Journal,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) emergency: Emergency,
+    pub(crate) sealer: Sealer,
+    pub(crate) merger: Merger,
+    pub(crate) clock: Box<dyn Clock>,
+    pub(crate) neighbours: Box<dyn Neighbours>,
+    pub(crate) on_commit: Box<dyn FnMut(&[Committed]) + Send>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) counters: Arc<Counters>,
+    /// Present while the journal can't be written.
+    pub(crate) outage: Option<Outage>,
+    /// Intents that the neighbours have, with how they were told to treat them.
+    started: BTreeMap<u64, (Approach, u32)>,
+    pub(crate) snapshot_at: u64,
+    inbox: Option<Receiver<Message>>,
+    handle: Handle,
+}
+
+/// Records and answers of one batch, not durable yet.
+#[derive(Default)]
+pub(crate) struct Batch {
+    pub(crate) records: Vec<Record>,
+    pub(crate) answers: Vec<(Box<dyn FnOnce(Answer) + Send>, Reply)>,
+    pub(crate) acks: Vec<Ack>,
+    pub(crate) signals: Vec<Signal>,
+    /// Why the batch must not become durable.
+    pub(crate) failed: Option<provost_journal::Error>,
+}
+
+/// Lets the engine's turn seal values without owning the key. A value that could not be sealed is not written
+/// at all, and its batch must not become durable.
+pub(crate) struct Sealing<'a> {
+    sealer: &'a Sealer,
+    pub(crate) failed: Option<provost_journal::Error>,
+}
+
+impl<'a> Sealing<'a> {
+    pub(crate) fn new(sealer: &'a Sealer) -> Sealing<'a> {
+        Sealing { sealer, failed: None }
+    }
+}
+
+impl Turn for Sealing<'_> {
+    fn seal(&mut self, values: &[Sensitive]) -> Vec<Sealed> {
+        self.sealer.seal(values).unwrap_or_else(|error| {
+            self.failed = Some(error);
+            Vec::new()
+        })
+    }
+}
+
+impl Controller {
+    /// Rebuilds State from the journal. Nothing is written until [`Controller::process`] or
+    /// [`Controller::run`].
+    ///
+    /// # Errors
+    /// Where the journal can't be read or belongs to another site or version.
+    pub fn open(options: Options, report: &mut dyn FnMut(Progress)) -> Result<Controller, Error> {
+        let state = rebuild(&options.journal, &options.site, report)?;
+        let published = Arc::new(RwLock::new(state.clone()));
+        let (sender, receiver) = bounded(INBOX);
+        let health = Arc::new(Health::default());
+        let counters = Arc::new(Counters::default());
+        let handle = Handle {
+            inbox: sender,
+            published: Arc::clone(&published),
+            health: Arc::clone(&health),
+            counters: Arc::clone(&counters),
+        };
+        Ok(Controller {
+            merger: Merger::new(state.config.timers.merge.0),
+            snapshot_at: state.seq,
+            state,
+            published,
+            snapshots: Snapshots::new(options.journal.dir()),
+            journal: options.journal,
+            emergency: options.emergency,
+            sealer: options.sealer,
+            clock: options.clock,
+            neighbours: options.neighbours,
+            on_commit: options.on_commit,
+            health,
+            counters,
+            outage: None,
+            started: BTreeMap::new(),
+            inbox: Some(receiver),
+            handle,
+        })
+    }
+
+    /// A handle on this controller.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// The State as it is being worked on; for drivers that own the controller (demo, simulator).
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Runs until [`Message::Stop`], or until every handle is gone.
+    pub fn run(mut self) {
+        let Some(inbox) = self.inbox.take() else { return };
+        loop {
+            let (messages, stop) = self.collect(&inbox);
+            self.process(messages);
+            if stop {
+                return;
+            }
+        }
+    }
+
+    /// Waits for the first message or the next deadline, then takes what else is there for at most 2 ms.
+    fn collect(&self, inbox: &Receiver<Message>) -> (Vec<Message>, bool) {
+        let mut messages = Vec::new();
+        match inbox.recv_timeout(self.sleep()) {
+            Ok(Message::Stop) => return (messages, true),
+            Ok(message) => messages.push(message),
+            Err(RecvTimeoutError::Timeout) => return (messages, false),
+            Err(RecvTimeoutError::Disconnected) => return (messages, true),
+        }
+        let begun = Instant::now();
+        while messages.len() < MAX_MESSAGES_PER_COMMIT && begun.elapsed() < MAX_BATCH {
+            match inbox.try_recv() {
+                Ok(Message::Stop) => return (messages, true),
+                Ok(message) => messages.push(message),
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+            }
+        }
+        (messages, false)
+    }
+
+    /// How long nothing needs to be done.
+    fn sleep(&self) -> Duration {
+        let now = self.clock.now();
+        self.next_wake().map_or(MAX_SLEEP, |at| at.since(now).min(MAX_SLEEP))
+    }
+
+    /// The earliest time at which something is due although no message comes.
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        if let Some(outage) = &self.outage {
+            return Some(outage.retry_at);
+        }
+        [next_deadline(&self.state), self.merger.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// Takes a batch through engine and journal, then lets everything out that depended on it.
+    pub fn process(&mut self, messages: Vec<Message>) {
+        if self.outage.is_some() {
+            self.process_in_outage(messages);
+            return;
+        }
+        let mut batch = Batch::default();
+        for message in messages {
+            self.take(message, &mut batch);
+        }
+        let now = self.clock.now();
+        for input in self.merger.due(now) {
+            self.turn(now, &input, &mut batch);
+        }
+        if next_deadline(&self.state).is_some_and(|at| at <= now) {
+            self.turn(now, &Input::Tick, &mut batch);
+        }
+        self.commit(now, batch);
+    }
+
+    fn take(&mut self, message: Message, batch: &mut Batch) {
+        let now = self.clock.now();
+        match message {
+            Message::Signals { signals, ack } => {
+                Counters::add(&self.counters.signals, signals.len());
+                for signal in signals {
+                    batch.signals.push(signal.clone());
+                    if let Some(input) = self.merger.offer(signal, now) {
+                        self.turn(now, &input, batch);
+                    }
+                }
+                batch.acks.push(ack);
+            }
+            Message::Input(input) => drop(self.turn(now, &input, batch)),
+            Message::Ask { input, answer } => {
+                let reply = self.turn(now, &input, batch).unwrap_or(Reply::Already);
+                batch.answers.push((answer, reply));
+            }
+            Message::Stop => {}
+        }
+    }
+
+    fn turn(&mut self, now: Timestamp, input: &Input, batch: &mut Batch) -> Option<Reply> {
+        Counters::add(&self.counters.inputs, 1);
+        let mut sealing = Sealing::new(&self.sealer);
+        let outcome = turn(&mut self.state, now, input, &mut sealing);
+        batch.failed = batch.failed.take().or(sealing.failed);
+        batch.records.extend(outcome.records);
+        if matches!(input, Input::Started { .. }) {
+            self.merger = Merger::new(self.state.config.timers.merge.0);
+        }
+        outcome.reply
+    }
+
+    /// Gives the neighbours what the durable State wants done and they do not have yet.
+    pub(crate) fn start_outstanding(&mut self) {
+        let mut wanted = BTreeMap::new();
+        for work in provost_engine::outstanding(&self.state) {
+            let how = (work.approach, work.probes);
+            wanted.insert(work.intent, how);
+            if self.started.get(&work.intent) != Some(&how) {
+                self.neighbours.start(work);
+            }
+        }
+        self.started = wanted;
+    }
+}

@@ -1,0 +1,16 @@
+//! The loop: a batch of messages → the engine, input by input → one append → only then everything that others
+//! may see. One thread owns State and journal; server, demo and simulator drive the same [`Controller`].
+//!
+//! It does no I/O but the journal's, and knows two things of the world: a [`Clock`] and its [`Neighbours`].
+
+mod commit;
+mod controller;
+mod emergency;
+mod handle;
+mod message;
+mod start;
+
+pub use controller::{Clock, Controller, Neighbours, Options};
+pub use handle::{Counters, Handle, Health, TrySendError};
+pub use message::{Ack, Answer, Committed, Message, Unavailable};
+pub use start::{Error, Progress};

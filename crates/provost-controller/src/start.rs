@@ -1,0 +1,91 @@
+//! From a journal to a State: the newest usable snapshot, then the records after it.
+
+use provost_engine::{State, apply};
+use provost_journal::{Journal, Reader, Snapshots};
+use provost_model::record::{CanonicalError, Record};
+
+/// Records read at once.
+const CHUNK: usize = 4_096;
+
+/// Why a controller cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The journal.
+    #[error("the journal failed")]
+    Journal(#[from] provost_journal::Error),
+    /// A record that this version does not know.
+    #[error(
+        "record {seq} is none that this version of provost can read or write; start the version that wrote it"
+    )]
+    Record {
+        /// Sequence.
+        seq: u64,
+        /// Why.
+        #[source]
+        source: CanonicalError,
+    },
+    /// The journal belongs to another site.
+    #[error(
+        "this journal belongs to site `{found}`, the configuration says `{asked}`; use another data directory"
+    )]
+    Site {
+        /// Configured.
+        asked: String,
+        /// In the journal.
+        found: String,
+    },
+}
+
+/// How far a replay has come; reported every now and then because it may take a minute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Records that a snapshot saved.
+    pub from_snapshot: u64,
+    /// Records folded so far.
+    pub done: u64,
+    /// Records in all.
+    pub total: u64,
+}
+
+/// Rebuilds State. `report` is called at the start and then once a chunk.
+pub(crate) fn rebuild(
+    journal: &Journal,
+    site: &str,
+    report: &mut dyn FnMut(Progress),
+) -> Result<State, Error> {
+    let total = journal.size();
+    let mut state = from_snapshot(journal, total).unwrap_or_else(|| State::new(site));
+    if state.site != site {
+        return Err(Error::Site { asked: site.to_owned(), found: state.site });
+    }
+    let from_snapshot = state.seq;
+    let reader = Reader::open(journal.dir())?;
+    while state.seq < total {
+        report(Progress { from_snapshot, done: state.seq, total });
+        for stored in reader.read(state.seq, CHUNK)? {
+            let record =
+                Record::parse(&stored.bytes).map_err(|source| Error::Record { seq: stored.seq, source })?;
+            if record.site != site {
+                return Err(Error::Site { asked: site.to_owned(), found: record.site });
+            }
+            apply(&mut state, &record);
+            state.dirty.clear();
+        }
+    }
+    report(Progress { from_snapshot, done: total, total });
+    Ok(state)
+}
+
+/// The newest snapshot that this version wrote and that is not beyond the journal.
+fn from_snapshot(journal: &Journal, total: u64) -> Option<State> {
+    let snapshot = Snapshots::new(journal.dir()).latest(total, env!("CARGO_PKG_VERSION"))?;
+    let state: State = ciborium::from_reader(snapshot.state.as_slice()).ok()?;
+    (state.seq == snapshot.seq).then_some(state)
+}
+
+/// State as a snapshot's bytes.
+pub(crate) fn encode(state: &State) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    ciborium::into_writer(state, &mut bytes).ok()?;
+    Some(bytes)
+}
