@@ -146,7 +146,7 @@ pub struct Node {
     pub actions: BTreeSet<String>,
     /// Last verified revalidation that passed.
     pub validated_at: Option<Timestamp>,
-    /// Last release of an incident's hold. Evidence up to then holds the node no more.
+    /// When a person released an incident's hold last. Evidence up to then holds the node no more.
     pub cleared_at: Option<Timestamp>,
     /// How writing the desired state into its scheduler stands.
     pub containment: Reconcile,

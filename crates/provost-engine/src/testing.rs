@@ -1,5 +1,7 @@
 //! A site for tests: nodes with eight GPUs under one scheduler, and inputs in their order.
 
+pub(crate) mod executor;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -149,6 +151,11 @@ impl Site {
 
     /// Polls the scheduler as it pretends to be now.
     pub(crate) fn poll(&mut self) -> Vec<&'static str> {
+        self.feed(self.observation())
+    }
+
+    /// What the scheduler answers now.
+    pub(crate) fn observation(&self) -> Input {
         let observation = Observation {
             cluster: "main".to_owned(),
             at: self.now,
@@ -158,7 +165,7 @@ impl Site {
             partitions: BTreeMap::new(),
             unparsed: 0,
         };
-        self.feed(Input::Observed(Box::new(observation)))
+        Input::Observed(Box::new(observation))
     }
 
     /// Lets time pass; deadlines on the way are met.

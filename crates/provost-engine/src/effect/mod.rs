@@ -9,13 +9,13 @@ mod request;
 mod tests;
 
 pub(crate) use apply::{apply_completed, apply_requested, apply_voided, apply_would_have};
-pub(crate) use request::{Permission, Requested, is_open, permission, plan, request};
+pub(crate) use request::{Permission, Requested, corr_of, incident_on, is_open, permission, plan, request};
 
 use std::time::Duration;
 
 use provost_model::body::{Body, EffectCompleted};
 use provost_model::effect::EffectResult;
-use provost_model::record::{Class, Corr, Outcome};
+use provost_model::record::{Class, Outcome};
 use provost_model::time::Timestamp;
 
 use crate::event::{Decisions, Event};
@@ -73,15 +73,10 @@ pub(crate) fn complete(
     let body = Body::EffectCompleted(EffectCompleted { intent, result: result.clone() });
     let mut event = Event::new(Class::Privileged, body).with_outcome(outcome);
     event.subject = request::subject_of(state, &open.requested.effect);
-    event.corr = corr_of(state, open);
+    event.corr = corr_of(state, &open.requested.purpose);
     out.push(event);
     slot::on_result(state, open, result, out);
     lifecycle::on_result(state, open, result, out);
-}
-
-/// What an open intent belongs to.
-fn corr_of(state: &State, open: &OpenEffect) -> Corr {
-    request::corr_of(state, &open.requested.purpose)
 }
 
 /// Whether a hold or release of a node may have happened although no result says so: what the scheduler

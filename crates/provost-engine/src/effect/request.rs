@@ -150,7 +150,7 @@ pub(super) fn subject_of(state: &State, effect: &Effect) -> Option<Subject> {
 }
 
 /// The incident, execution and step that a purpose belongs to.
-pub(super) fn corr_of(state: &State, purpose: &Purpose) -> Corr {
+pub(crate) fn corr_of(state: &State, purpose: &Purpose) -> Corr {
     let number = |id| state.incidents.get(&id).map(|incident| incident.number.clone());
     match purpose {
         Purpose::Step { execution, step, .. } | Purpose::Undo { execution, step } => Corr {
@@ -171,7 +171,7 @@ pub(super) fn corr_of(state: &State, purpose: &Purpose) -> Corr {
 
 /// The incident that a node is out for: by its hold, and after the release by the newest one about it, so that
 /// the release is part of the same story.
-fn incident_on(state: &State, node: NodeId) -> Option<String> {
+pub(crate) fn incident_on(state: &State, node: NodeId) -> Option<String> {
     let held = state.holds_on(node).find_map(|hold| match &hold.owner {
         HoldOwner::Incident(number) => Some(number.clone()),
         _ => None,

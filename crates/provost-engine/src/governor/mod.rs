@@ -7,7 +7,8 @@ use provost_model::ids::NodeId;
 use provost_model::time::Timestamp;
 
 pub(crate) fn apply_stopped(state: &mut State, on: bool) {
-    _ = (state, on);
+    state.guard.stopped = on;
+    state.dirty.all = true;
 }
 
 pub(crate) fn apply_breaker(state: &mut State, on: bool) {

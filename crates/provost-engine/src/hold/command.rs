@@ -14,16 +14,15 @@ use provost_model::time::Timestamp;
 use crate::command::Asked;
 use crate::effect;
 use crate::event::Decisions;
+use crate::slot;
 use crate::state::{Hold, Node, State};
-use crate::{lifecycle, slot};
 
-/// `node.hold`, `hold.release`, `node.drain`, `node.resume` and `detach`.
+/// `node.hold`, `hold.release` and `detach`.
 pub(crate) fn on_command(state: &State, now: Timestamp, asked: &Asked<'_>, out: &mut Decisions) -> Reply {
     match &asked.command.action {
         Action::NodeHold { node, until } => hold(state, now, node, *until, asked, out),
         Action::HoldRelease { hold } => release(state, *hold, asked, out),
         Action::Detach => detach(state, now, asked, out),
-        Action::NodeDrain { .. } | Action::NodeResume { .. } => lifecycle::on_command(state, now, asked, out),
         other => {
             Reply::Invalid { field: "action".to_owned(), detail: format!("{} is not here", other.name()) }
         }

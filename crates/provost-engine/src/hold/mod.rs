@@ -19,7 +19,7 @@ use provost_model::time::Timestamp;
 
 use crate::event::{Decisions, Event};
 use crate::state::{Alert, Hold, Incident, Node, State, TimerKey};
-use crate::{containment, governor, lifecycle, slot};
+use crate::{alert, containment, governor, lifecycle, slot};
 
 pub(crate) fn apply_placed(state: &mut State, record: &Record, data: &HoldPlaced) {
     let hold = Hold {
@@ -50,7 +50,8 @@ pub(crate) fn apply_released(state: &mut State, record: &Record, data: &HoldRele
     state.timers.set(TimerKey::Hold(data.hold), None);
     let Some(hold) = state.holds.remove(&data.hold) else { return };
     if let HoldOwner::Incident(number) = &hold.owner {
-        if let Some(node) = state.nodes.get_mut(&hold.node) {
+        // What a verified step ended is over by itself; only a person's word makes evidence count no more.
+        if let Some(node) = state.nodes.get_mut(&hold.node).filter(|_| data.why == "owner") {
             node.cleared_at = Some(record.at);
         }
         if let Some(id) = state.incident_numbers.get(number) {
@@ -196,8 +197,7 @@ fn unheld<'a>(state: &'a State, incident: &'a Incident) -> Vec<(&'a Node, &'a Al
     for alert in incident.alerts.iter().filter_map(|id| state.alerts.get(id)) {
         let blocks = alert.classifications.contains(&Classification::BlocksPlacement);
         let Some(node) = alert.node.and_then(|id| state.nodes.get(&id)) else { continue };
-        // What was seen before the last release has been dealt with.
-        let fresh = node.cleared_at.is_none_or(|cleared| alert.last_at > cleared);
+        let fresh = node.cleared_at.is_none_or(|cleared| alert.last_at.max(alert.raised_at) > cleared);
         let held = state.holds_on(node.id).any(|hold| hold.owner == owner && hold.gpu == alert.gpu);
         let twice = wanted.iter().any(|(n, other)| n.id == node.id && other.gpu == alert.gpu);
         if blocks && alert.state != AlertState::Resolved && fresh && !held && !twice {
@@ -213,7 +213,7 @@ fn out_incident_hold(incident: &Incident, node: &Node, alert: &Alert, isolation:
         owner: HoldOwner::Incident(incident.number.clone()),
         node: node.id,
         gpu: alert.gpu,
-        reason: incident.title.clone(),
+        reason: alert::short(alert),
         until: None,
         isolation,
     };

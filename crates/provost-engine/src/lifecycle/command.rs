@@ -136,9 +136,9 @@ pub(crate) fn on_result(state: &State, open: &OpenEffect, result: &EffectResult,
         return;
     }
     match result {
-        EffectResult::Done { .. } => out.push(super::changed(node, home(node), "validated")),
+        EffectResult::Done { .. } => out.push(super::changed(state, node, home(node), "validated")),
         EffectResult::NotDone { .. } => {
-            out.push(super::changed(node, Phase::Maintenance, "validation_failed"));
+            out.push(super::changed(state, node, Phase::Maintenance, "validation_failed"));
         }
         // A probe may still tell.
         EffectResult::Unknown { .. } => {}

@@ -21,7 +21,7 @@ use provost_model::time::Timestamp;
 
 use crate::event::{Decisions, Event};
 use crate::state::{Node, Reconcile, State, TimerKey};
-use crate::{containment, slot};
+use crate::{containment, effect, slot};
 
 /// A node becomes known, or what is known about it becomes complete: the first contact with its scheduler may
 /// come after the first word of its agent.
@@ -119,12 +119,14 @@ pub(crate) fn enter(state: &State, node: NodeId, to: Phase, why: &str, out: &mut
     if node.phase == to || needless || (by_fault && state.mode_of(node) != Mode::Act) {
         return;
     }
-    out.push(changed(node, to, why));
+    out.push(changed(state, node, to, why));
 }
 
-fn changed(node: &Node, to: Phase, why: &str) -> Event {
+fn changed(state: &State, node: &Node, to: Phase, why: &str) -> Event {
     let data = NodePhaseChanged { node: node.id, from: node.phase, to, why: why.to_owned() };
-    Event::new(Class::Response, Body::NodePhaseChanged(data)).about(node.subject())
+    let mut event = Event::new(Class::Response, Body::NodePhaseChanged(data)).about(node.subject());
+    event.corr.incident = effect::incident_on(state, node.id);
+    event
 }
 
 pub(crate) fn react(state: &State, now: Timestamp, out: &mut Decisions) {
@@ -133,22 +135,6 @@ pub(crate) fn react(state: &State, now: Timestamp, out: &mut Decisions) {
             enter(state, node.id, to, why, out);
         }
     }
-    for node in nodes_of_sources(state) {
-        if !state.dirty.all
-            && !state.dirty.nodes.contains(&node.id)
-            && let Some((to, why)) = next(state, now, node)
-        {
-            enter(state, node.id, to, why, out);
-        }
-    }
-}
-
-/// Nodes whose agent fell silent or came back in this turn.
-fn nodes_of_sources(state: &State) -> impl Iterator<Item = &Node> {
-    state.dirty.sources.iter().filter_map(|source| match source {
-        Source::Agent(name) => state.node_by_name(name),
-        Source::KernelLog(_) | Source::Scheduler(_) => None,
-    })
 }
 
 /// The phase that follows from what is known, and the code of the rule.

@@ -104,7 +104,7 @@ fn missing(observation: &Observation, cluster: &str, known: &BTreeMap<&str, &Nod
 }
 
 /// The part of a node that decisions need.
-fn view_of(seen: &ObservedNode) -> NodeView {
+pub(crate) fn view_of(seen: &ObservedNode) -> NodeView {
     let reason = match seen.reason.as_str() {
         "" => ReasonOwner::None,
         _ if seen.reason_is_ours() => ReasonOwner::Ours,

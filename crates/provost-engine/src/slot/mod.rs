@@ -166,18 +166,24 @@ pub(crate) fn on_result(state: &State, open: &OpenEffect, result: &EffectResult,
             let (Some(slot), Some(spare)) = (slot, state.scheduler_node(cluster, node)) else { return };
             if slot.spare.is_none() && spare.serves.is_none() {
                 let body = Body::SlotBound(SlotBound { slot: slot.id, spare: spare.id });
-                out.push(Event::new(Class::Response, body).about(subject(state, slot)));
+                out.push(part_of(state, open, slot, body));
             }
         }
         Effect::PartitionLeave { cluster, node, .. } => {
             let Some(spare) = state.scheduler_node(cluster, node) else { return };
             if let Some(slot) = spare.serves.and_then(|id| state.slots.get(&id)) {
                 let body = Body::SlotUnbound(SlotUnbound { slot: slot.id, spare: spare.id });
-                out.push(Event::new(Class::Response, body).about(subject(state, slot)));
+                out.push(part_of(state, open, slot, body));
             }
         }
         _ => {}
     }
+}
+
+fn part_of(state: &State, open: &OpenEffect, slot: &Slot, body: Body) -> Event {
+    let mut event = Event::new(Class::Response, body).about(subject(state, slot));
+    event.corr = effect::corr_of(state, &open.requested.purpose);
+    event
 }
 
 /// The slot that an intent is about: a runbook works for its node's.
