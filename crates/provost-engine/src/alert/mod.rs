@@ -7,6 +7,8 @@
 mod episode;
 mod level;
 pub(crate) mod subject;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 
