@@ -128,7 +128,10 @@ fn b04_an_application_teardown_burst_isolates_nothing() {
     assert!(site.state.incidents.is_empty() && site.state.holds.is_empty());
     let alerts: Vec<&Alert> = site.state.alerts.values().collect();
     assert_eq!(alerts.len(), 1);
-    assert_eq!((alerts[0].subject.kind, alerts[0].runbook.as_deref()), (SubjectKind::Job, Some("application-fault")));
+    assert_eq!(
+        (alerts[0].subject.kind, alerts[0].runbook.as_deref()),
+        (SubjectKind::Job, Some("application-fault"))
+    );
 }
 
 #[test]
@@ -277,7 +280,10 @@ fn the_silence_of_a_source_is_an_alert_on_the_source_and_ends_by_its_level() {
     say(&mut site, SourceState::Fresh);
     assert_eq!(site.alert("source.silent").state, AlertState::Clearing);
     say(&mut site, SourceState::Silent);
-    assert_eq!((site.alert("source.silent").state, site.alert("source.silent").count), (AlertState::Firing, 2));
+    assert_eq!(
+        (site.alert("source.silent").state, site.alert("source.silent").count),
+        (AlertState::Firing, 2)
+    );
     say(&mut site, SourceState::Fresh);
     site.wait(Duration::from_secs(299));
     assert_eq!(site.alert("source.silent").state, AlertState::Clearing);

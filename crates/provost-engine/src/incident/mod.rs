@@ -7,6 +7,8 @@ mod clock;
 mod command;
 mod open;
 mod progress;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 
@@ -93,6 +95,7 @@ pub(crate) fn apply_changed(state: &mut State, record: &Record, data: &IncidentC
         IncidentState::Automating => Some(record.at + progress::AUTOMATION_GRACE),
         IncidentState::Acknowledged => incident.ack_until,
         IncidentState::Monitoring => Some(record.at + timers.resolve_hold.0),
+        IncidentState::Resolved if progress::needs_review(incident) => None,
         IncidentState::Resolved => Some(record.at + progress::CLOSE_AFTER),
         IncidentState::Open
         | IncidentState::Mitigated

@@ -40,7 +40,9 @@ pub(super) fn changed(incident: &Incident, to: IncidentState, why: &str) -> Even
 
 /// The state that the incident should be in, where it is another.
 fn next(state: &State, incident: &Incident, now: Timestamp) -> Option<(IncidentState, &'static str)> {
-    let over = open_alerts(state, incident).next().is_none();
+    let fires = open_alerts(state, incident).next().is_some();
+    let finished = executions(state, incident).all(|execution| execution.state.is_final());
+    let over = !fires && finished;
     let held = state.timers.get(&TimerKey::Incident(incident.id)).is_some_and(|until| until <= now);
     let served = incident.mitigated_at.is_some() && clock::served(state, incident);
     match incident.state {
@@ -66,20 +68,19 @@ fn next(state: &State, incident: &Incident, now: Timestamp) -> Option<(IncidentS
             (!automation_works(state, incident)).then_some((IncidentState::Open, "needs_a_person"))
         }
         IncidentState::Acknowledged => held.then_some((IncidentState::Open, "ack_expired")),
-        IncidentState::Monitoring if !over => Some((IncidentState::Open, "fires_again")),
-        IncidentState::Monitoring => {
-            let finished = executions(state, incident).all(|execution| execution.state.is_final());
-            (held && finished).then_some((IncidentState::Resolved, "resolve_hold"))
-        }
-        IncidentState::Resolved => {
-            // Graver ones and those that came back wait for their review.
-            let unreviewed = incident.severity <= Severity::Sev3 && incident.reopened == 0;
-            (held && unreviewed).then_some((IncidentState::Closed, "no_review_needed"))
-        }
+        IncidentState::Monitoring if fires => Some((IncidentState::Open, "fires_again")),
+        IncidentState::Monitoring if !finished => Some((IncidentState::Open, "runbook_runs")),
+        IncidentState::Monitoring => held.then_some((IncidentState::Resolved, "resolve_hold")),
+        IncidentState::Resolved => held.then_some((IncidentState::Closed, "no_review_needed")),
         IncidentState::Mitigated | IncidentState::OnHold | IncidentState::Closed | IncidentState::Merged => {
             None
         }
     }
+}
+
+/// Graver incidents and those that came back stay resolved until somebody has reviewed them.
+pub(super) fn needs_review(incident: &Incident) -> bool {
+    incident.severity > Severity::Sev3 || incident.reopened > 0
 }
 
 pub(super) fn executions<'a>(

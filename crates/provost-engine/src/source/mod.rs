@@ -1,6 +1,8 @@
 //! Sources of evidence, the start of a controller, configuration and inventory.
 
 mod start;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 
@@ -17,16 +19,18 @@ use provost_model::time::Timestamp;
 pub(crate) use start::on_started;
 
 use crate::event::{Decisions, Event};
-use crate::state::{AgentFacts, EnrolmentToken, Node, SourceHealth, State};
+use crate::state::{AgentFacts, EnrolmentToken, Node, SourceHealth, State, TimerKey};
 
 /// Tokens that are kept at most; the one that ends first goes first.
 const MAX_TOKENS: usize = 10_000;
 
 pub(crate) fn apply_started(state: &mut State, record: &Record, _: &ControllerStarted) {
     state.epoch = record.epoch;
-    for open in state.effects.values_mut() {
+    for (intent, open) in &mut state.effects {
         if open.epoch != record.epoch {
             open.unknown = true;
+            // Its deadline would only say that it is unknown.
+            state.timers.set(TimerKey::Effect(*intent), None);
         }
     }
     state.dirty.all = true;
