@@ -22,8 +22,8 @@ pub fn apply(state: &mut State, record: &Record) {
         Body::ModeChanged(data) => command::apply_mode(state, data),
         Body::GuardStopped(_) => governor::apply_stopped(state, true),
         Body::GuardStarted(_) => governor::apply_stopped(state, false),
-        Body::BreakerTripped(_) => governor::apply_breaker(state, true),
-        Body::BreakerReset(_) => governor::apply_breaker(state, false),
+        Body::BreakerTripped(_) => governor::apply_breaker(state, record.at, true),
+        Body::BreakerReset(_) => governor::apply_breaker(state, record.at, false),
         Body::CommandDenied(_) | Body::EmergencyMerged(_) | Body::SignalsNotRecorded(_) => {}
         Body::AgentTokenCreated(data) => source::apply_token(state, record, data),
         Body::AgentEnrolled(data) => source::apply_enrolled(state, data),
@@ -63,7 +63,10 @@ pub fn apply(state: &mut State, record: &Record) {
         Body::HoldPlaced(data) => hold::apply_placed(state, record, data),
         Body::HoldReleased(data) => hold::apply_released(state, record, data),
         Body::IsolationDeferred(data) => governor::apply_deferred(state, data),
-        Body::EffectRequested(data) => effect::apply_requested(state, record, data),
+        Body::EffectRequested(data) => {
+            effect::apply_requested(state, record, data);
+            runbook::apply_intent(state, record, data);
+        }
         Body::EffectCompleted(data) => effect::apply_completed(state, record, data),
         Body::EffectVoided(data) => effect::apply_voided(state, data),
         Body::WouldHave(data) => effect::apply_would_have(state, data),
@@ -71,7 +74,7 @@ pub fn apply(state: &mut State, record: &Record) {
         Body::ExecutionChanged(data) => runbook::apply_changed(state, record, data),
         Body::StepChanged(data) => runbook::apply_step(state, record, data),
         Body::HumanAnswered(data) => runbook::apply_answered(state, data),
-        Body::ApprovalDecided(data) => runbook::apply_approval(state, data),
+        Body::ApprovalDecided(data) => runbook::apply_approval(state, record, data),
     }
     follow(state, &record.body);
     state.seq = record.seq + 1;

@@ -118,6 +118,11 @@ impl Decisions {
         self.events.push(event);
     }
 
+    /// How many decisions there are.
+    pub(crate) fn len(&self) -> usize {
+        self.events.len()
+    }
+
     /// Nothing was decided.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()

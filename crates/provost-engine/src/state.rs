@@ -77,6 +77,8 @@ pub struct State {
     pub effects: BTreeMap<u64, OpenEffect>,
     /// Executions that are not final, and final ones for a while; bounded.
     pub executions: BTreeMap<ExecutionId, Execution>,
+    /// Those that are not final.
+    pub open_executions: BTreeSet<ExecutionId>,
     /// Deadlines.
     pub timers: Timers,
     /// What the current turn touched. Not part of the fold: empty after a turn, ignored by comparison.
@@ -91,6 +93,8 @@ pub struct Guard {
     pub stopped: bool,
     /// Too much was unavailable; a person must reset it.
     pub breaker_tripped: bool,
+    /// When a person reset it last; only an outage that began later trips it again.
+    pub breaker_reset_at: Option<Timestamp>,
     /// Isolations by automation inside the governor's window, oldest first.
     pub isolations: VecDeque<(Timestamp, NodeId)>,
     /// Isolations that wait for budget.
@@ -429,9 +433,15 @@ pub struct Execution {
     pub gpu: Option<u32>,
     /// Job.
     pub job: Option<JobKey>,
-    /// Digest of the plan.
+    /// Condition that it answers, where it runs without an incident.
+    pub condition: Option<String>,
+    /// What an approval binds to.
     pub plan: String,
-    /// A person approved the plan.
+    /// Who asked for it: a person, or the engine's rules. May not approve it.
+    pub requested_by: String,
+    /// Who approved the plan so far.
+    pub approvals: BTreeSet<String>,
+    /// Enough people approved the plan.
     pub approved: bool,
     /// Asked to stop between steps.
     pub pause_requested: bool,
@@ -462,8 +472,12 @@ pub struct StepRun {
     pub why: String,
     /// What it found.
     pub result: Option<String>,
+    /// Begin of the running attempt, or of the wait; its time limit counts from here.
+    pub attempt_at: Option<Timestamp>,
     /// Intents of the running attempt and what became of them.
     pub intents: BTreeMap<u64, Option<EffectResult>>,
+    /// What these intents are for.
+    pub wanted: BTreeMap<u64, Effect>,
     /// Effects that the mode kept from being done in the running attempt.
     pub would_have: u32,
     /// Answers, where a person acted.
@@ -640,6 +654,7 @@ impl State {
             holds: BTreeMap::new(),
             effects: BTreeMap::new(),
             executions: BTreeMap::new(),
+            open_executions: BTreeSet::new(),
             timers: Timers::default(),
             dirty: Dirty::default(),
         }

@@ -807,7 +807,9 @@ pub struct ExecutionCreated {
     pub gpu: Option<u32>,
     /// Job, where it acts on one.
     pub job: Option<JobKey>,
-    /// Digest of the plan that an approval binds to.
+    /// Condition that it answers, where it runs without an incident.
+    pub condition: Option<String>,
+    /// What an approval binds to: version and subjects.
     pub plan: String,
 }
 

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +85,27 @@ pub struct JobKey {
 impl fmt::Display for JobKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "slurm:{}:{}@{}", self.cluster, self.id, self.submitted_at)
+    }
+}
+
+/// The text is not a job's identity.
+#[derive(Debug, thiserror::Error)]
+#[error("`{text}` is not a job such as slurm:main:123@2026-11-30T19:00:00.000Z")]
+pub struct ParseJobError {
+    text: String,
+}
+
+impl FromStr for JobKey {
+    type Err = ParseJobError;
+
+    fn from_str(text: &str) -> Result<JobKey, ParseJobError> {
+        let parse = || {
+            let (name, submitted_at) = text.strip_prefix("slurm:")?.rsplit_once('@')?;
+            let (cluster, id) = name.rsplit_once(':')?;
+            let submitted_at = submitted_at.parse().ok()?;
+            Some(JobKey { cluster: cluster.to_owned(), id: id.parse().ok()?, submitted_at })
+        };
+        parse().ok_or_else(|| ParseJobError { text: text.chars().take(80).collect() })
     }
 }
 

@@ -1,36 +1,177 @@
-//! One authority for disruption.
+//! One authority for disruption: counts what is unavailable, whoever caused it, and says whether automation may
+//! take more away (rulings 4 and 10). It never blocks a release.
 
-use crate::event::Decisions;
-use crate::state::State;
-use provost_model::body::IsolationDeferred;
+use provost_model::body::{BreakerTripped, IsolationDeferred};
+use provost_model::fleet::Phase;
 use provost_model::ids::NodeId;
+use provost_model::record::{Class, Subject, SubjectKind};
 use provost_model::time::Timestamp;
+use provost_model::view;
+
+use crate::event::{Decisions, Event};
+use crate::state::{Deferred, Execution, Node, State};
+
+mod unavailable;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use unavailable::unavailable;
+
+/// `absolute`, or `percent` of the nodes where that is more. Parts of a node do not count.
+fn larger(absolute: u32, percent: u32, nodes: usize) -> u32 {
+    let nodes = u64::try_from(nodes).unwrap_or(u64::MAX);
+    let share = nodes.saturating_mul(u64::from(percent)) / 100;
+    absolute.max(u32::try_from(share).unwrap_or(u32::MAX))
+}
+
+/// Whether automation may isolate `node` now; otherwise the earliest time at which the budget has room. A node
+/// that is held already loses nothing by another hold, so it needs no budget.
+pub(crate) fn may_isolate(state: &State, now: Timestamp, node: NodeId) -> Result<(), Timestamp> {
+    if state.holds_on(node).next().is_some() {
+        return Ok(());
+    }
+    let limits = &state.config.governor;
+    let allowed = larger(limits.isolations_per_window, limits.isolations_percent, state.nodes.len());
+    let recent: Vec<Timestamp> = isolations(state, now).map(|(at, _)| at).collect();
+    let allowed = usize::try_from(allowed).unwrap_or(usize::MAX);
+    if recent.len() < allowed {
+        return Ok(());
+    }
+    // As many as are too many, and one more, must leave the window.
+    let last_to_leave = recent.get(recent.len().saturating_sub(allowed.max(1))).copied().unwrap_or(now);
+    Err(last_to_leave + limits.window.0)
+}
+
+/// Isolations inside the window, oldest first.
+fn isolations(state: &State, now: Timestamp) -> impl Iterator<Item = (Timestamp, NodeId)> + '_ {
+    let window = state.config.governor.window.0;
+    state.guard.isolations.iter().copied().filter(move |(at, _)| *at + window > now)
+}
+
+/// Whether `execution` may disrupt its node now; otherwise the code of the limit that says no. Its own node
+/// counts once: where it is out already, recovering it takes nothing more away.
+pub(crate) fn may_disrupt(state: &State, now: Timestamp, execution: &Execution) -> Result<(), &'static str> {
+    let limits = &state.config.governor;
+    // A person's yes makes it no automatic disruption.
+    if state.guard.breaker_tripped && !execution.approved {
+        return Err("breaker");
+    }
+    let running = disruptions(state).filter(|other| other.id != execution.id).count();
+    if running >= usize::try_from(limits.concurrent_disruptions).unwrap_or(usize::MAX) {
+        return Err("governor_concurrent_disruptions");
+    }
+    let out = unavailable(state, now);
+    let adds = execution.node.is_some_and(|node| !out.contains_key(&node));
+    let allowed = larger(limits.max_unavailable, limits.max_unavailable_percent, state.nodes.len());
+    if adds && out.len() >= usize::try_from(allowed).unwrap_or(usize::MAX) {
+        return Err("governor_max_unavailable");
+    }
+    Ok(())
+}
+
+/// Executions that disrupt something now. One that waits for a person disrupts nothing more than its node,
+/// which is counted as unavailable.
+fn disruptions(state: &State) -> impl Iterator<Item = &Execution> {
+    state
+        .open_executions
+        .iter()
+        .filter_map(|id| state.executions.get(id))
+        .filter(|run| crate::runbook::acts(run.state) && crate::runbook::disrupts(state, run))
+}
+
+/// What the governor counts, for people.
+pub fn counts(state: &State, now: Timestamp) -> view::Guard {
+    let limits = &state.config.governor;
+    let nodes = state.nodes.len();
+    let name = |id: &NodeId| state.nodes.get(id).map(|node| node.name.clone());
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let out = unavailable(state, now);
+    view::Guard {
+        stopped: state.guard.stopped,
+        breaker_tripped: state.guard.breaker_tripped,
+        mode: state.config.mode.name().to_owned(),
+        nodes: count(nodes),
+        unavailable: count(out.len()),
+        unavailable_max: larger(limits.max_unavailable, limits.max_unavailable_percent, nodes),
+        unavailable_nodes: out.keys().filter_map(name).collect(),
+        isolations_in_window: count(isolations(state, now).count()),
+        isolations_max: larger(limits.isolations_per_window, limits.isolations_percent, nodes),
+        disruptions_running: count(disruptions(state).count()),
+        disruptions_max: limits.concurrent_disruptions,
+        deferred: state.guard.deferred.keys().filter_map(name).collect(),
+    }
+}
+
+/// Trips the breaker where so much is out that the monitor is as likely at fault as the nodes. After a person
+/// reset it, only an outage that began later trips it again.
+pub(crate) fn react(state: &State, now: Timestamp, out: &mut Decisions) {
+    if state.guard.breaker_tripped || (!state.dirty.all && state.dirty.nodes.is_empty()) {
+        return;
+    }
+    let lost = unavailable(state, now);
+    let percent = u64::from(state.config.governor.breaker_percent);
+    let share = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+    let enough = !lost.is_empty() && share(lost.len()) * 100 >= percent * share(state.nodes.len());
+    let news = lost.values().any(|since| state.guard.breaker_reset_at.is_none_or(|reset| *since > reset));
+    if enough && news {
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let body = BreakerTripped { unavailable: count(lost.len()), nodes: count(state.nodes.len()) };
+        out.push(
+            Event::new(Class::Response, provost_model::body::Body::BreakerTripped(body)).about(Subject {
+                kind: SubjectKind::Site,
+                id: state.site.clone(),
+                name: None,
+                node: None,
+            }),
+        );
+    }
+}
 
 pub(crate) fn apply_stopped(state: &mut State, on: bool) {
     state.guard.stopped = on;
     state.dirty.all = true;
 }
 
-pub(crate) fn apply_breaker(state: &mut State, on: bool) {
-    _ = (state, on);
+pub(crate) fn apply_breaker(state: &mut State, at: Timestamp, on: bool) {
+    state.guard.breaker_tripped = on;
+    if !on {
+        state.guard.breaker_reset_at = Some(at);
+    }
+    state.dirty.all = true;
 }
 
 pub(crate) fn apply_deferred(state: &mut State, data: &IsolationDeferred) {
-    _ = (state, data);
-}
-
-/// Whether automation may isolate `node` now; otherwise the earliest time at which the budget has room.
-pub(crate) fn may_isolate(state: &State, now: Timestamp, node: NodeId) -> Result<(), Timestamp> {
-    _ = (state, now, node);
-    Ok(())
+    let deferred = Deferred { incident: data.incident, not_before: data.not_before };
+    state.guard.deferred.insert(data.node, deferred);
 }
 
 /// Counts an isolation by automation. Called where a hold is applied that says that it counts.
 pub(crate) fn count_isolation(state: &mut State, at: Timestamp, node: NodeId) {
+    let window = state.config.governor.window.0;
+    state.guard.isolations.retain(|(then, _)| *then + window > at);
     state.guard.isolations.push_back((at, node));
     state.guard.deferred.remove(&node);
 }
 
-pub(crate) fn react(state: &State, now: Timestamp, out: &mut Decisions) {
-    _ = (state, now, out);
+/// A phase in which a node gives no capacity.
+pub(crate) const fn phase_is_out(phase: Phase) -> bool {
+    match phase {
+        Phase::InService | Phase::Suspect | Phase::Probation | Phase::Spare => false,
+        Phase::Draining
+        | Phase::Quarantined
+        | Phase::Diagnosing
+        | Phase::Remediating
+        | Phase::AwaitingRepair
+        | Phase::Revalidating
+        | Phase::Maintenance
+        | Phase::Lost => true,
+    }
+}
+
+/// Since when the node has been out by what its scheduler says; none where it says that it serves, or nothing.
+fn out_by_scheduler(node: &Node) -> Option<Timestamp> {
+    let seen = node.observed.as_ref()?;
+    let out = seen.drain || seen.down || seen.not_responding;
+    out.then(|| node.observed_at.unwrap_or(node.phase_since))
 }

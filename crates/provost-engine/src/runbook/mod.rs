@@ -1,54 +1,97 @@
 //! Recovery, step by step.
+//!
+//! A runbook is data ([`definition`], [`lint`]); an execution is one run of one version of it for one incident or
+//! job. [`propose`] makes executions, `executor` moves them on, [`command`] lets people take part, and `actions`
+//! holds what a step can do. Containment is another layer and never waits for any of this (ruling 4).
 
-use crate::event::Decisions;
-use crate::state::State;
-use provost_model::body::ApprovalDecided;
-use provost_model::body::ExecutionChanged;
-use provost_model::body::ExecutionCreated;
-use provost_model::body::HumanAnswered;
-use provost_model::body::RunbookPublished;
-use provost_model::body::StepChanged;
-use provost_model::record::Record;
+mod actions;
+mod answer;
+mod cause;
+mod command;
+mod condition;
+mod definition;
+mod executor;
+mod fold;
+mod lint;
+mod neighbours;
+mod phase;
+mod propose;
+mod schema;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use command::on_command;
+pub use condition::{Condition, ConditionError};
+pub use definition::{MAX_BYTES, ParseError, builtin, parse};
+pub(crate) use fold::{
+    apply_answered, apply_approval, apply_changed, apply_created, apply_intent, apply_published, apply_step,
+};
+pub use lint::{Finding, MAX_STEPS, lint};
+pub use schema::schema;
+
+use provost_model::body::Body;
+use provost_model::policy::Mode;
+use provost_model::record::Class;
+use provost_model::runbook::{ExecutionState, Risk};
 use provost_model::time::Timestamp;
 
-pub(crate) fn apply_published(state: &mut State, data: &RunbookPublished) {
-    _ = (state, data);
+use crate::event::{Decisions, Event};
+use crate::state::{Execution, State};
+
+/// Name and meaning of each action, for the reference and for `runbook lint`.
+pub fn actions() -> impl Iterator<Item = (&'static str, &'static str)> {
+    actions::ACTIONS.into_iter().map(|action| (action.name, action.about))
 }
 
-pub(crate) fn apply_created(state: &mut State, record: &Record, data: &ExecutionCreated) {
-    _ = (state, record, data);
+/// An execution in this state holds its node's lock: it acts, or is about to.
+pub(crate) const fn acts(state: ExecutionState) -> bool {
+    match state {
+        ExecutionState::Running
+        | ExecutionState::Waiting
+        | ExecutionState::Paused
+        | ExecutionState::Compensating => true,
+        ExecutionState::Proposed
+        | ExecutionState::AwaitingApproval
+        | ExecutionState::Queued
+        | ExecutionState::AwaitingHuman
+        | ExecutionState::NeedsOperator
+        | ExecutionState::Succeeded
+        | ExecutionState::RolledBack
+        | ExecutionState::Cancelled => false,
+    }
 }
 
-pub(crate) fn apply_changed(state: &mut State, record: &Record, data: &ExecutionChanged) {
-    _ = (state, record, data);
+/// The execution takes something away from users while it acts.
+pub(crate) fn disrupts(state: &State, run: &Execution) -> bool {
+    state.runbooks.get(&run.version).is_none_or(|runbook| runbook.risk >= Risk::R2)
 }
 
-pub(crate) fn apply_step(state: &mut State, record: &Record, data: &StepChanged) {
-    _ = (state, record, data);
+/// The mode that holds for an execution: of its node, else of its job's scheduler.
+fn mode_of(state: &State, run: &Execution) -> Mode {
+    if let Some(node) = run.node.and_then(|id| state.nodes.get(&id)) {
+        return state.mode_of(node);
+    }
+    let cluster = run.job.as_ref().and_then(|job| state.config.clusters.get(&job.cluster));
+    cluster.and_then(|cluster| cluster.mode).unwrap_or(state.config.mode)
 }
 
-pub(crate) fn apply_answered(state: &mut State, data: &HumanAnswered) {
-    _ = (state, data);
+/// An event about an execution.
+fn event(state: &State, run: &Execution, step: Option<&str>, body: Body) -> Event {
+    let mut event = Event::new(Class::Response, body);
+    let incident = run.incident.and_then(|id| state.incidents.get(&id));
+    event.subject = incident.map(|incident| incident.subject.clone());
+    event.corr.incident = incident.map(|incident| incident.number.clone());
+    event.corr.execution = Some(run.id);
+    event.corr.step = step.map(str::to_owned);
+    event
 }
 
-pub(crate) fn apply_approval(state: &mut State, data: &ApprovalDecided) {
-    _ = (state, data);
-}
-
-pub(crate) fn on_tick(state: &State, now: Timestamp, out: &mut Decisions) {
-    _ = (state, now, out);
+pub(crate) fn on_tick(_: &State, _: Timestamp, _: &mut Decisions) {
+    // The deadlines of executions mark them as touched; `react` does the rest.
 }
 
 pub(crate) fn react(state: &State, now: Timestamp, out: &mut Decisions) {
-    _ = (state, now, out);
-}
-
-pub(crate) fn on_command(
-    state: &State,
-    now: Timestamp,
-    asked: &crate::command::Asked<'_>,
-    out: &mut Decisions,
-) -> provost_model::input::Reply {
-    _ = (state, now, asked, out);
-    provost_model::input::Reply::Already
+    propose::react(state, now, out);
+    executor::react(state, now, out);
 }

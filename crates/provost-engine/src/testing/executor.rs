@@ -75,7 +75,7 @@ impl Site {
                 let done = containment::shows(&scheduler::view_of(seen), &order.effect);
                 if done { done_as(&seen.state, notes) } else { not_done("failed", true) }
             }
-            Effect::JobRequeue { job } => {
+            Effect::JobRequeue { job, .. } => {
                 let Some(job) = self.jobs.iter_mut().find(|seen| seen.key == *job) else {
                     return not_done("not_found", false);
                 };

@@ -1,0 +1,181 @@
+//! What a step can do. Each action says what it would do, does it by asking for effects, and judges by what was
+//! read back. Nothing here writes outside.
+
+mod evidence_collect;
+mod jobs_note;
+mod jobs_requeue;
+mod node_await_idle;
+mod node_release;
+mod node_revalidate;
+mod slot_bind_spare;
+mod slot_return_spare;
+
+use provost_model::effect::{Effect, EffectResult};
+use provost_model::runbook::Step;
+use provost_model::time::Timestamp;
+
+use super::condition::Facts;
+use crate::event::Decisions;
+use crate::state::{Execution, Incident, Node, State, StepRun};
+
+/// Every action, in the order of its name.
+pub(crate) const ACTIONS: [Action; 8] = [
+    evidence_collect::ACTION,
+    jobs_note::ACTION,
+    jobs_requeue::ACTION,
+    node_await_idle::ACTION,
+    node_release::ACTION,
+    node_revalidate::ACTION,
+    slot_bind_spare::ACTION,
+    slot_return_spare::ACTION,
+];
+
+/// The action of a name.
+pub(crate) fn find(name: &str) -> Option<&'static Action> {
+    static TABLE: [Action; 8] = ACTIONS;
+    TABLE.iter().find(|action| action.name == name)
+}
+
+/// One action.
+pub(crate) struct Action {
+    /// Name: `jobs.requeue`.
+    pub(crate) name: &'static str,
+    /// What it does, for the reference.
+    pub(crate) about: &'static str,
+    /// What it acts on.
+    pub(crate) needs: Needs,
+    /// Arguments that it knows.
+    pub(crate) arguments: &'static [&'static str],
+    /// What it would do now; changes nothing.
+    pub(crate) plan: fn(&Context<'_>) -> Vec<Effect>,
+    /// Begins: decides what is ours to decide and says which effects to ask for.
+    pub(crate) act: fn(&Context<'_>, &mut Decisions) -> Vec<Effect>,
+    /// How it stands, once every intent of it is answered. Judges by what was read back.
+    pub(crate) check: fn(&Context<'_>) -> Progress,
+    /// What follows from its success.
+    pub(crate) done: fn(&Context<'_>, &mut Decisions),
+    /// Not begun before this time; the code says what it waits for.
+    pub(crate) not_before: fn(&Context<'_>) -> Option<(Timestamp, &'static str)>,
+    /// How it is undone.
+    pub(crate) undo: Undo,
+}
+
+/// What an action acts on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// A node of an incident.
+    Node,
+    /// A job alone.
+    Job,
+}
+
+/// How an action stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// It waits.
+    Wait {
+        /// Code of what it waits for.
+        what: &'static str,
+        /// When to look again although nothing happens.
+        until: Option<Timestamp>,
+    },
+    /// More is to be done in the same attempt.
+    More(Vec<Effect>),
+    /// Read back as done.
+    Done {
+        /// What was found, without personal data.
+        result: String,
+    },
+    /// The attempt failed.
+    Failed {
+        /// Code.
+        code: String,
+        /// Another attempt may help.
+        retry: bool,
+    },
+}
+
+/// How an action is undone.
+#[derive(Clone, Copy)]
+pub(crate) enum Undo {
+    /// It changed nothing outside.
+    Nothing,
+    /// What was done stays done.
+    Irreversible,
+    /// By these decisions and effects.
+    By(fn(&Context<'_>, &mut Decisions) -> Vec<Effect>),
+}
+
+/// What an action sees.
+pub(crate) struct Context<'a> {
+    /// Everything.
+    pub(crate) state: &'a State,
+    /// Now.
+    pub(crate) now: Timestamp,
+    /// The execution.
+    pub(crate) run: &'a Execution,
+    /// The step as written.
+    pub(crate) step: &'a Step,
+    /// The step as it stands.
+    pub(crate) record: &'a StepRun,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn node(&self) -> Option<&'a Node> {
+        self.state.nodes.get(&self.run.node?)
+    }
+
+    pub(crate) fn incident(&self) -> Option<&'a Incident> {
+        self.state.incidents.get(&self.run.incident?)
+    }
+
+    /// What was asked for in the running attempt, with its result where there is one.
+    fn intents(&self) -> impl Iterator<Item = (&'a Effect, Option<&'a EffectResult>)> {
+        let record = self.record;
+        let result = |seq| record.intents.get(seq).and_then(Option::as_ref);
+        record.wanted.iter().map(move |(seq, effect)| (effect, result(seq)))
+    }
+
+    /// The agent's action of this step: the argument `action`, or the usual name.
+    fn agent_action(&self, usual: &str) -> Vec<Effect> {
+        let name = self.step.with.get("action").map_or(usual, String::as_str);
+        let Some(node) = self.node().filter(|node| node.actions.contains(name)) else { return Vec::new() };
+        let pci = self.run.gpu.and_then(|gpu| node.gpus.get(&gpu)).map(|gpu| gpu.pci);
+        vec![Effect::AgentAction { node: node.name.clone(), action: name.to_owned(), pci }]
+    }
+
+    /// How an action of the agent alone stands. Where the agent does not allow it, nothing was asked for.
+    fn agent_progress(&self) -> Progress {
+        match self.intents().next() {
+            None => Progress::Failed { code: "not_configured".to_owned(), retry: false },
+            Some((_, None)) => Progress::Wait { what: "agent", until: None },
+            Some((_, Some(EffectResult::Done { observed, .. }))) => {
+                Progress::Done { result: observed.clone() }
+            }
+            Some((_, Some(EffectResult::NotDone { code, retry }))) => {
+                Progress::Failed { code: code.clone(), retry: *retry }
+            }
+            Some((_, Some(EffectResult::Unknown { code }))) => {
+                Progress::Failed { code: code.clone(), retry: false }
+            }
+        }
+    }
+}
+
+impl Facts for Context<'_> {
+    fn slot_needs_spare(&self) -> bool {
+        slot_bind_spare::needed(self)
+    }
+
+    fn node_has_jobs(&self) -> bool {
+        self.run.node.is_some_and(|node| self.state.jobs_on(node).next().is_some())
+    }
+}
+
+/// Nothing is decided.
+fn nothing(_: &Context<'_>, _: &mut Decisions) {}
+
+/// It may begin at once.
+fn at_once(_: &Context<'_>) -> Option<(Timestamp, &'static str)> {
+    None
+}

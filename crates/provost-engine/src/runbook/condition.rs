@@ -1,0 +1,100 @@
+//! `when`: a tiny, total language. Terms joined by `and`, each may begin with `not`; no side effects, no loops.
+
+use crate::state::Execution;
+
+/// One condition: every term must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    terms: Vec<(bool, Term)>,
+}
+
+/// One term.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Term {
+    /// `slot.needs_spare`: the slot of the node has nobody who serves in it.
+    SlotNeedsSpare,
+    /// `node.has_jobs`: a job holds the node.
+    NodeHasJobs,
+    /// `answer.STEP.FIELD == VALUE`; an answer that was not given equals nothing.
+    Answer { step: String, field: String, value: String },
+}
+
+/// What a condition asks about the world.
+pub(crate) trait Facts {
+    /// See [`Term::SlotNeedsSpare`].
+    fn slot_needs_spare(&self) -> bool;
+    /// See [`Term::NodeHasJobs`].
+    fn node_has_jobs(&self) -> bool;
+}
+
+/// The text is no condition.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is none of slot.needs_spare, node.has_jobs, answer.STEP.FIELD == VALUE")]
+pub struct ConditionError {
+    text: String,
+}
+
+impl Condition {
+    /// Reads a condition.
+    ///
+    /// # Errors
+    /// With the term that is none.
+    pub fn parse(text: &str) -> Result<Condition, ConditionError> {
+        let terms: Result<Vec<(bool, Term)>, ConditionError> = text.split(" and ").map(parse_term).collect();
+        Ok(Condition { terms: terms? })
+    }
+
+    /// Step and field of each answer that it asks for.
+    pub(crate) fn answers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.terms.iter().filter_map(|(_, term)| match term {
+            Term::Answer { step, field, .. } => Some((step.as_str(), field.as_str())),
+            Term::SlotNeedsSpare | Term::NodeHasJobs => None,
+        })
+    }
+
+    /// Whether it holds now.
+    pub(crate) fn holds(&self, run: &Execution, facts: &impl Facts) -> bool {
+        self.terms.iter().all(|(expected, term)| {
+            let is = match term {
+                Term::SlotNeedsSpare => facts.slot_needs_spare(),
+                Term::NodeHasJobs => facts.node_has_jobs(),
+                Term::Answer { step, field, value } => {
+                    let asked = run.steps.iter().find(|run| run.id == *step);
+                    asked.and_then(|run| run.answers.get(field)).is_some_and(|answer| answer == value)
+                }
+            };
+            is == *expected
+        })
+    }
+}
+
+fn parse_term(text: &str) -> Result<(bool, Term), ConditionError> {
+    let error = || ConditionError { text: text.chars().take(80).collect() };
+    let term = text.trim();
+    let (expected, term) = term.strip_prefix("not ").map_or((true, term), |rest| (false, rest.trim()));
+    let comparison = |operator: &str| term.split_once(operator);
+    let (equal, (left, value)) = match (comparison("=="), comparison("!=")) {
+        (Some(parts), None) => (true, parts),
+        (None, Some(parts)) => (false, parts),
+        (None, None) => {
+            let term = match term {
+                "slot.needs_spare" => Term::SlotNeedsSpare,
+                "node.has_jobs" => Term::NodeHasJobs,
+                _ => return Err(error()),
+            };
+            return Ok((expected, term));
+        }
+        (Some(_), Some(_)) => return Err(error()),
+    };
+    let (step, field) =
+        left.trim().strip_prefix("answer.").and_then(|path| path.split_once('.')).ok_or_else(error)?;
+    let word = |text: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+    };
+    let value = value.trim();
+    if !word(step) || !word(field) || !word(value) {
+        return Err(error());
+    }
+    let term = Term::Answer { step: step.to_owned(), field: field.to_owned(), value: value.to_owned() };
+    Ok((expected == equal, term))
+}
