@@ -180,6 +180,21 @@ pub(crate) fn resolve_verified(
     }
 }
 
+/// A short reason for a scheduler's line, without personal data: `GPU 3 lost`, `GPU 3 Xid 95`.
+pub(crate) fn short(alert: &Alert) -> String {
+    let place = match (alert.subject.kind, alert.gpu) {
+        (SubjectKind::Gpu, Some(gpu)) => format!("GPU {gpu} "),
+        (SubjectKind::Gpu, None) => "GPU ".to_owned(),
+        _ => String::new(),
+    };
+    match alert.condition.split_once('.') {
+        Some(("xid", "79")) => format!("{place}lost"),
+        Some(("xid", code)) => format!("{place}Xid {code}"),
+        Some(("sxid", code)) => format!("NVSwitch SXid {code}"),
+        _ => format!("{place}{}", alert.condition.replace(['_', '.'], " ")),
+    }
+}
+
 /// What to raise.
 struct Raise {
     condition: String,
