@@ -696,6 +696,8 @@ pub struct HoldPlaced {
 pub struct HoldReleased {
     /// Hold.
     pub hold: HoldId,
+    /// Whose it was.
+    pub owner: HoldOwner,
     /// Code: `owner`, `expired`, `verified`, `external_gone`.
     pub why: String,
 }
@@ -766,6 +768,8 @@ pub struct EffectRequested {
 pub struct EffectCompleted {
     /// Sequence of the intent.
     pub intent: u64,
+    /// What was wanted.
+    pub effect: Effect,
     /// What became of it.
     pub result: EffectResult,
 }

@@ -70,7 +70,11 @@ pub(crate) fn complete(
         EffectResult::NotDone { .. } => Outcome::Failed,
         EffectResult::Unknown { .. } => Outcome::Unknown,
     };
-    let body = Body::EffectCompleted(EffectCompleted { intent, result: result.clone() });
+    let body = Body::EffectCompleted(EffectCompleted {
+        intent,
+        effect: open.requested.effect.clone(),
+        result: result.clone(),
+    });
     let mut event = Event::new(Class::Privileged, body).with_outcome(outcome);
     event.subject = request::subject_of(state, &open.requested.effect);
     event.corr = corr_of(state, &open.requested.purpose);

@@ -100,7 +100,8 @@ fn release(state: &State, id: HoldId, asked: &Asked<'_>, out: &mut Decisions) ->
     if let Some(detail) = refusal {
         return Reply::Conflict { code: "not_yours".to_owned(), detail };
     }
-    let body = Body::HoldReleased(HoldReleased { hold: id, why: "owner".to_owned() });
+    let body =
+        Body::HoldReleased(HoldReleased { hold: id, owner: hold.owner.clone(), why: "owner".to_owned() });
     let mut event = asked.event(Class::Privileged, body);
     event.subject = state.nodes.get(&hold.node).map(Node::subject);
     if let HoldOwner::Incident(number) = &hold.owner {

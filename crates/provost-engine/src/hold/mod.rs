@@ -266,7 +266,8 @@ pub(crate) fn place(node: NodeId, subject: Subject, hold: HoldId, owner: HoldOwn
 }
 
 fn released(state: &State, hold: &Hold, why: &str) -> Event {
-    let body = Body::HoldReleased(HoldReleased { hold: hold.id, why: why.to_owned() });
+    let body =
+        Body::HoldReleased(HoldReleased { hold: hold.id, owner: hold.owner.clone(), why: why.to_owned() });
     let mut event = Event::new(Class::Privileged, body);
     event.subject = state.nodes.get(&hold.node).map(Node::subject);
     match &hold.owner {

@@ -76,7 +76,11 @@ fn resume(state: &State, now: Timestamp, node: &Node, asked: &Asked<'_>, out: &m
         };
     }
     for held in own {
-        let body = Body::HoldReleased(HoldReleased { hold: held.id, why: "owner".to_owned() });
+        let body = Body::HoldReleased(HoldReleased {
+            hold: held.id,
+            owner: held.owner.clone(),
+            why: "owner".to_owned(),
+        });
         out.push(asked.event(Class::Privileged, body).about(node.subject()));
     }
     match validation {
