@@ -1,1 +1,196 @@
+use std::time::Duration;
 
+use provost_model::body::Body;
+use provost_model::input::{Action, Reply};
+use provost_model::policy::Role;
+use provost_model::runbook::{ExecutionState, Runbook};
+
+use super::{counts, larger, may_isolate};
+use crate::runbook::{builtin, parse};
+use crate::testing::Site;
+
+#[test]
+fn limits_are_the_larger_of_a_number_and_a_share() {
+    let check = |absolute, percent, nodes, expected| {
+        assert_eq!(larger(absolute, percent, nodes), expected, "max({absolute}, {percent} % of {nodes})");
+    };
+    // Ruling 10: unavailable max(2, 10 %), isolations max(2, 5 %).
+    check(2, 10, 0, 2);
+    check(2, 10, 8, 2);
+    check(2, 10, 29, 2);
+    check(2, 10, 30, 3);
+    check(2, 10, 64, 6);
+    check(2, 10, 1_250, 125);
+    check(2, 5, 8, 2);
+    check(2, 5, 64, 3);
+    check(2, 5, 1_250, 62);
+    check(0, 0, 100, 0);
+    check(u32::MAX, 100, 1, u32::MAX);
+    check(0, 100, usize::MAX, u32::MAX);
+}
+
+fn site(nodes: u32) -> Site {
+    let runbooks: Vec<(String, Runbook)> = builtin()
+        .iter()
+        .zip('a'..)
+        .map(|((_, yaml), d)| (d.to_string().repeat(64), parse(yaml).unwrap()))
+        .collect();
+    let mut site = Site::new(nodes);
+    site.runbooks = runbooks;
+    site.start();
+    site
+}
+
+fn held(site: &Site) -> usize {
+    site.nodes.values().filter(|node| node.drain).count()
+}
+
+#[test]
+fn isolations_stay_inside_their_window_and_go_on_after_it() {
+    let mut site = site(8);
+    for (i, node) in ["gpu001", "gpu002", "gpu003", "gpu004"].into_iter().enumerate() {
+        site.now = site.now + Duration::from_secs(60);
+        site.xid(node, 79, 0);
+        site.carry_out();
+        assert_eq!(held(&site), (i + 1).min(2), "two isolations per window");
+    }
+    let now = site.now;
+    let guard = counts(&site.state, now);
+    assert_eq!((guard.isolations_in_window, guard.isolations_max), (2, 2));
+    assert_eq!(guard.deferred, ["gpu003", "gpu004"]);
+    // The first was eight minutes before the window lets it go; a fault on a held node needs no budget.
+    assert!(may_isolate(&site.state, now, site.node("gpu001").id).is_ok());
+    let until = may_isolate(&site.state, now, site.node("gpu003").id).unwrap_err();
+    assert_eq!(until.since(now).as_secs() + 1, 600 - 180);
+    site.wait(Duration::from_secs(421));
+    site.carry_out();
+    assert_eq!(held(&site), 3, "its turn came");
+    site.wait(Duration::from_secs(60));
+    site.carry_out();
+    assert_eq!(held(&site), 4);
+}
+
+#[test]
+fn a_person_may_hold_as_many_nodes_as_they_like_and_all_are_counted() {
+    let mut site = site(8);
+    for node in ["gpu001", "gpu002"] {
+        site.ask(Role::Operator, Action::NodeHold { node: node.to_owned(), until: None });
+    }
+    let guard = counts(&site.state, site.now);
+    assert_eq!((guard.unavailable, guard.unavailable_max, guard.isolations_in_window), (2, 2, 0));
+    assert_eq!(guard.unavailable_nodes, ["gpu001", "gpu002"]);
+}
+
+#[test]
+fn the_breaker_trips_once_and_only_a_person_resets_it() {
+    let mut site = site(10);
+    let trips =
+        |site: &Site| site.bodies(|b| if let Body::BreakerTripped(t) = b { Some(t) } else { None }).len();
+    let hold = |site: &mut Site, n: u32| {
+        site.ask(Role::Operator, Action::NodeHold { node: format!("gpu{n:03}"), until: None });
+    };
+    hold(&mut site, 1);
+    hold(&mut site, 2);
+    assert!(!site.state.guard.breaker_tripped);
+    hold(&mut site, 3);
+    assert!(site.state.guard.breaker_tripped, "30 % of ten are three");
+    hold(&mut site, 4);
+    assert_eq!(trips(&site), 1);
+    site.now = site.now + Duration::from_secs(1);
+    assert!(matches!(site.ask(Role::Admin, Action::BreakerReset), Reply::Accepted { .. }));
+    assert!(!site.state.guard.breaker_tripped, "the outage that the person knows trips it no more");
+    site.wait(Duration::from_secs(3_600));
+    site.look();
+    assert_eq!(trips(&site), 1);
+    hold(&mut site, 5);
+    assert_eq!(trips(&site), 2, "a new outage does");
+}
+
+#[test]
+fn a_tripped_breaker_keeps_recovery_queued_but_never_isolation() {
+    let mut site = site(10);
+    for n in [1, 2, 3] {
+        site.ask(Role::Operator, Action::NodeHold { node: format!("gpu{n:03}"), until: None });
+    }
+    site.xid("gpu009", 79, 0);
+    site.carry_out();
+    assert!(site.nodes["gpu009"].drain, "isolation with hard evidence goes on inside its budget");
+    let run = site.state.executions.values().next().unwrap().clone();
+    assert_eq!((run.state, run.why.as_str()), (ExecutionState::Queued, "breaker"));
+    // A person's yes makes it no automatic disruption.
+    let plan = run.plan.clone();
+    let approve = Action::RunApprove { execution: run.id, approve: true, plan };
+    assert!(matches!(site.ask(Role::Operator, approve), Reply::Accepted { .. }));
+    assert_ne!(site.state.executions[&run.id].state, ExecutionState::Queued);
+    // A release is never blocked.
+    let hold = site.state.holds_on(site.node("gpu001").id).next().unwrap().id;
+    assert!(matches!(site.ask(Role::Operator, Action::HoldRelease { hold }), Reply::Accepted { .. }));
+}
+
+#[test]
+fn only_so_many_disruptions_run_at_once() {
+    let mut site = site(64);
+    for n in 1..=3 {
+        site.run_job(n, &[(&format!("gpu{n:03}"), &[0, 1])]);
+    }
+    for n in 1..=3 {
+        site.xid(&format!("gpu{n:03}"), 79, 0);
+        site.carry_out();
+    }
+    let states: Vec<(ExecutionState, String)> =
+        site.state.executions.values().map(|run| (run.state, run.why.clone())).collect();
+    assert_eq!(
+        states[2],
+        (ExecutionState::Queued, "governor_concurrent_disruptions".to_owned()),
+        "{states:?}"
+    );
+    assert_eq!(counts(&site.state, site.now).disruptions_running, 2);
+    // The first two come to their human step; the third is let in.
+    for _ in 0..60 {
+        site.jobs.iter_mut().for_each(|job| job.state = provost_model::scheduler::JobState::Pending);
+        site.nodes.values_mut().for_each(|node| node.busy = false);
+        site.look();
+        site.carry_out();
+        site.wait(Duration::from_secs(1));
+    }
+    let waiting =
+        site.state.executions.values().filter(|run| run.state == ExecutionState::AwaitingHuman).count();
+    assert_eq!(waiting, 3);
+    assert_eq!(counts(&site.state, site.now).disruptions_running, 0);
+}
+
+#[test]
+fn a_long_outage_that_a_spare_covers_leaves_the_count() {
+    let mut site = site(8);
+    site.ask(Role::Operator, Action::NodeHold { node: "gpu001".to_owned(), until: None });
+    site.carry_out();
+    let unavailable = |site: &Site| counts(&site.state, site.now).unavailable;
+    site.wait(Duration::from_secs(25 * 3_600));
+    assert_eq!(unavailable(&site), 1, "nothing covers it");
+    let slot = site.node("gpu001").slot.unwrap();
+    let spare = site.node("gpu008").id;
+    site.state.slots.get_mut(&slot).unwrap().spare = Some(spare);
+    assert_eq!(unavailable(&site), 0);
+    site.now = site.now - Duration::from_secs(2 * 3_600);
+    assert_eq!(unavailable(&site), 1, "not longer than 24 h");
+}
+
+#[test]
+fn a_node_that_is_out_does_not_block_its_own_recovery() {
+    let mut site = site(8);
+    for n in [1, 2] {
+        site.ask(Role::Operator, Action::NodeHold { node: format!("gpu{n:03}"), until: None });
+    }
+    site.config.governor.breaker_percent = 100;
+    site.start();
+    site.xid("gpu003", 79, 0);
+    site.carry_out();
+    // Three of eight are out and two are allowed, but this one is out already.
+    let run = site.state.executions.values().next().unwrap();
+    assert_eq!(run.state, ExecutionState::Waiting, "{}", run.why);
+    assert_eq!(counts(&site.state, site.now).unavailable, 3);
+    let mut fresh = run.clone();
+    fresh.node = Some(site.node("gpu004").id);
+    fresh.id = run.id;
+    assert_eq!(super::may_disrupt(&site.state, site.now, &fresh), Err("governor_max_unavailable"));
+}

@@ -21,6 +21,9 @@ fn check(ctx: &Context<'_>) -> Progress {
     let Some(spare) = slot.and_then(|slot| slot.spare) else {
         return Progress::Done { result: "no spare serves in the slot".to_owned() };
     };
+    if ctx.run.node.is_some_and(|node| ctx.state.holds_on(node).next().is_some()) {
+        return Progress::Done { result: "the spare serves on: others hold the node".to_owned() };
+    }
     let busy = ctx.state.jobs_on(spare).next().is_some();
     Progress::Wait { what: if busy { "spare_jobs" } else { "spare" }, until: None }
 }

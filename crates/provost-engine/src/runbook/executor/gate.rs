@@ -2,6 +2,7 @@
 
 use provost_model::body::Purpose;
 use provost_model::policy::Mode;
+use provost_model::runbook::ExecutionState;
 use provost_model::time::Timestamp;
 
 use super::super::{acts, disrupts, mode_of};
@@ -37,6 +38,15 @@ pub(super) fn admission(state: &State, now: Timestamp, run: &Execution) -> Optio
     governor::may_disrupt(state, now, run).err().map(str::to_owned)
 }
 
+/// Waits in which an execution does nothing to its node: another may act in the meantime, as when the jobs that
+/// the first waits for hold a second GPU that is lost.
+const PASSIVE: [&str; 5] = ["jobs", "second_look", "soak", "spare", "spare_jobs"];
+
+fn holds_lock(run: &Execution) -> bool {
+    let passive = run.state == ExecutionState::Waiting && PASSIVE.contains(&run.why.as_str());
+    acts(run.state) && !passive
+}
+
 /// The lock that another execution holds: one acts on a node at a time, and what one has asked for must be
 /// answered before the next begins.
 pub(in super::super) fn lock(state: &State, run: &Execution) -> Option<String> {
@@ -54,7 +64,7 @@ pub(in super::super) fn lock(state: &State, run: &Execution) -> Option<String> {
             _ => false,
         })
     };
-    if !others().any(|other| acts(other.state)) && !left_over() {
+    if !others().any(holds_lock) && !left_over() {
         return None;
     }
     let name = state.nodes.get(&node).map_or("-", |node| node.name.as_str());

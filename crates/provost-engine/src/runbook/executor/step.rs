@@ -77,6 +77,9 @@ impl Look<'_> {
         if let Some(why) = gate::closed(self.state, &self.run) {
             return self.to(ExecutionState::Paused, why);
         }
+        if let Some(why) = gate::lock(self.state, &self.run) {
+            return self.to(ExecutionState::Queued, &why);
+        }
         let (Some(step), Some(record)) = (self.runbook.steps.get(i), self.run.steps.get(i)) else {
             return false;
         };
@@ -148,8 +151,9 @@ impl Look<'_> {
         deadline: Timestamp,
         effects: Vec<provost_model::effect::Effect>,
     ) -> bool {
-        if let Some(why) = gate::closed(self.state, &self.run) {
-            return self.wait(i, attempt, why, deadline);
+        let closed = gate::closed(self.state, &self.run).map(str::to_owned);
+        if let Some(why) = closed.or_else(|| gate::lock(self.state, &self.run)) {
+            return self.wait(i, attempt, &why, deadline);
         }
         let to = To { state: StepState::Acting, attempt, why: "more", result: None, until: Some(deadline) };
         self.step_to(i, to);
