@@ -18,6 +18,8 @@ mod turn;
 #[cfg(test)]
 mod replay_tests;
 #[cfg(test)]
+mod story_tests;
+#[cfg(test)]
 mod testing;
 
 pub mod alert;

@@ -140,6 +140,16 @@ impl Site {
         (kinds, outcome.reply)
     }
 
+    /// Puts the built-in runbooks in force, by a start.
+    pub(crate) fn with_runbooks(&mut self) {
+        let built_in = crate::runbook::builtin().into_iter();
+        let read = |(name, yaml): (&str, &str)| {
+            (format!("version-of-{name}"), crate::runbook::parse(yaml).expect("a built-in runbook"))
+        };
+        self.runbooks = built_in.map(read).collect();
+        self.start();
+    }
+
     /// A controller takes over.
     pub(crate) fn start(&mut self) -> Vec<&'static str> {
         self.feed(Input::Started {
