@@ -123,6 +123,11 @@ impl Decisions {
         self.events.len()
     }
 
+    /// What was decided so far in this round; State does not show it yet.
+    pub(crate) fn bodies(&self) -> impl Iterator<Item = &Body> {
+        self.events.iter().map(|event| &event.body)
+    }
+
     /// Nothing was decided.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()

@@ -46,7 +46,7 @@ pub(crate) fn signal(node: &str, code: u32, gpu: Option<u32>) -> Signal {
 }
 
 /// Seals by forgetting: tests look at what is in plain fields.
-struct Forget;
+pub(crate) struct Forget;
 
 impl Turn for Forget {
     fn seal(&mut self, values: &[Sensitive]) -> Vec<Sealed> {

@@ -19,7 +19,8 @@ pub(crate) enum Requested {
     Intent,
     /// The mode keeps it from being done; that is recorded.
     WouldHave,
-    /// The guard is stopped: nothing was recorded, and nothing is done until it is started.
+    /// Nothing was recorded, and nothing is done: the guard is stopped, or the spare was promised to another slot
+    /// in this round.
     Stopped,
 }
 
@@ -42,11 +43,28 @@ pub(crate) fn request(
     purpose: Purpose,
     out: &mut Decisions,
 ) -> Requested {
+    if promised(&effect, out) {
+        return Requested::Stopped;
+    }
     let (requested, body) = plan(state, now, &effect, &purpose);
     if let Some(body) = body {
         out.push(event(state, &effect, &purpose, body));
     }
     requested
+}
+
+/// The spare was already promised in this round. Two slots that choose at once see the same State.
+fn promised(effect: &Effect, out: &Decisions) -> bool {
+    let spare = |effect: &Effect| match effect {
+        Effect::PartitionJoin { cluster, node, .. } => Some((cluster.clone(), node.clone())),
+        _ => None,
+    };
+    let wanted = spare(effect);
+    wanted.is_some()
+        && out.bodies().any(|body| match body {
+            Body::EffectRequested(other) => spare(&other.effect) == wanted,
+            _ => false,
+        })
 }
 
 /// What [`request`] would record, for callers who add who asked for it.

@@ -15,6 +15,8 @@ use crate::event::{Decisions, Event};
 use crate::hold;
 use crate::state::{Hold, Node, OpenEffect, State};
 
+/// Why a node comes home whose test passed.
+pub(super) const VALIDATED: &str = "validated";
 /// The agent's action that tests a node.
 const VALIDATE: &str = "validate";
 
@@ -140,7 +142,7 @@ pub(crate) fn on_result(state: &State, open: &OpenEffect, result: &EffectResult,
         return;
     }
     match result {
-        EffectResult::Done { .. } => out.push(super::changed(state, node, home(node), "validated")),
+        EffectResult::Done { .. } => out.push(super::changed(state, node, home(node), VALIDATED)),
         EffectResult::NotDone { .. } => {
             out.push(super::changed(state, node, Phase::Maintenance, "validation_failed"));
         }

@@ -73,9 +73,7 @@ pub(crate) fn apply_phase(state: &mut State, record: &Record, data: &NodePhaseCh
     let Some(node) = state.nodes.get_mut(&data.node) else { return };
     node.phase = data.to;
     node.phase_since = record.at;
-    if data.from == Phase::Revalidating
-        && matches!(data.to, Phase::Probation | Phase::InService | Phase::Spare)
-    {
+    if data.why == command::VALIDATED {
         node.validated_at = Some(record.at);
     }
     let until = (data.to == Phase::Probation).then(|| record.at + state.config.timers.probation.0);
@@ -188,6 +186,7 @@ fn is_lost(state: &State, node: &Node) -> bool {
 
 /// A runbook or a test of a person's still has the node in hand.
 fn is_worked_on(state: &State, node: &Node) -> bool {
-    let by_runbook = state.executions.values().any(|run| run.node == Some(node.id) && !run.state.is_final());
+    let mut runs = state.open_executions.iter().filter_map(|id| state.executions.get(id));
+    let by_runbook = runs.any(|run| run.node == Some(node.id));
     by_runbook || command::validation_of(state, node).is_some()
 }

@@ -112,8 +112,8 @@ pub(crate) fn leave(slot: &Slot, spare: &Node) -> Option<Effect> {
     })
 }
 
-/// The first spare by name that could serve in the slot now. It is free until its join is recorded, so one round
-/// must not choose for two slots.
+/// The first spare by name that could serve in the slot now. It is free until its join is recorded; of two slots
+/// that choose it in the same round, [`effect::request`] gives it to the first.
 pub(crate) fn choose_spare(state: &State, slot: SlotId) -> Option<NodeId> {
     let slot = state.slots.get(&slot)?;
     let own = state.nodes.get(&slot.node)?;
