@@ -110,6 +110,8 @@ fn the_first_wrong_record_is_named() {
     check(&replace(7), &plain(), Some(7), "do not fit the root stored with it");
     check(&replace(30), &STRICT, Some(30), "do not fit");
     check(&replace(45), &plain(), Some(45), "do not fit");
+    let epoch = "UPDATE record SET bytes = CAST(replace(CAST(bytes AS TEXT), '\"epoch\":1', '\"epoch\":3') AS BLOB) WHERE seq = 5";
+    check(epoch, &plain(), Some(5), "do not fit");
     check("UPDATE record SET bytes = x'7b7d' WHERE seq = 3", &plain(), Some(3), "not a record");
     check("UPDATE record SET bytes = 7 WHERE seq = 3", &plain(), Some(3), "can't be read");
     check("UPDATE record SET root = x'00' WHERE seq = 45", &plain(), Some(45), "do not fit");

@@ -137,7 +137,11 @@ impl Check<'_> {
     /// One record; the roots of batches are compared from the size `roots_from` on, below which signed
     /// checkpoints say the same.
     fn record(&mut self, record: RecordRef<'_>, roots_from: u64) -> Result<(), Failure> {
-        let leaf = self.walk.record(record.seq, Some((record.at_ms, record.kind)), record.bytes)?;
+        let leaf = self
+            .walk
+            .record(record.seq, Some((record.at_ms, record.kind)), record.bytes)
+            // A changed epoch or counter is noticed at the record that follows; blame the one that was changed.
+            .map_err(|finding| self.narrow().unwrap_or(Failure::Wrong(finding)))?;
         self.tree.push(leaf);
         self.complete = record.root.is_some();
         if let Some(root) = record.root
@@ -180,9 +184,16 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The root is wrong somewhere between the last right one and here. Hash tiles name the record; the roots
-    /// of batches name the batch; where both were made anew, only the stretch can be named.
+    /// The root does not fit `against`, so something is wrong between the last right one and here.
     fn locate(&self, against: &str) -> Failure {
+        let made_anew = ", and the roots stored with them were made anew";
+        self.narrow()
+            .unwrap_or_else(|| self.one_of(self.anchor.size(), self.tree.size() - 1, against, made_anew))
+    }
+
+    /// The first record since the last right root that does not fit its hash tile, or the first batch that does
+    /// not fit its root; `None` where tiles or roots say nothing against any.
+    fn narrow(&self) -> Option<Failure> {
         let mut tiles = Tiles::new(self.dir, self.reader);
         let mut tree = self.anchor.clone();
         let mut batch = tree.size();
@@ -201,10 +212,7 @@ impl Check<'_> {
             }
             Ok(())
         });
-        let made_anew = ", and the roots stored with them were made anew";
-        result
-            .err()
-            .unwrap_or_else(|| self.one_of(self.anchor.size(), self.tree.size() - 1, against, made_anew))
+        result.err()
     }
 
     fn one_of(&self, first: u64, last: u64, against: &str, more: &str) -> Failure {
