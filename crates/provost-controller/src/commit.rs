@@ -97,6 +97,16 @@ impl Controller {
         }
     }
 
+    /// Signs and saves what there is, so that the next start is quick and everything can be proved meanwhile.
+    pub(crate) fn finish(&mut self) {
+        if let Err(error) = self.journal.checkpoint(self.clock.now().as_millis()) {
+            tracing::warn!(error = %error, "the last checkpoint was not written");
+        }
+        if self.outage.is_none() {
+            self.snapshot();
+        }
+    }
+
     /// Writes a snapshot of the durable State.
     pub(crate) fn snapshot(&mut self) {
         self.snapshot_at = self.state.seq;

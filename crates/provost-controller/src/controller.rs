@@ -171,6 +171,7 @@ impl Controller {
             let (messages, stop) = self.collect(&inbox);
             self.process(messages);
             if stop {
+                self.finish();
                 return;
             }
         }

@@ -8,9 +8,11 @@ mod controller;
 mod emergency;
 mod handle;
 mod message;
+mod replay;
 mod start;
 
 pub use controller::{Clock, Controller, Neighbours, Options};
 pub use handle::{Counters, Handle, Health, TrySendError};
 pub use message::{Ack, Answer, Committed, Message, Unavailable};
+pub use replay::{Replayed, replay};
 pub use start::{Error, Progress};

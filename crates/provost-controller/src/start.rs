@@ -24,6 +24,12 @@ pub enum Error {
         #[source]
         source: CanonicalError,
     },
+    /// A snapshot is not what the records say.
+    #[error("the snapshot at record {seq} is not what the records say; delete it, it is only a cache")]
+    SnapshotDiffers {
+        /// Its position.
+        seq: u64,
+    },
     /// The journal belongs to another site.
     #[error(
         "this journal belongs to site `{found}`, the configuration says `{asked}`; use another data directory"

@@ -1,0 +1,205 @@
+//! The connection of one node, from its hello to its end.
+
+use std::time::Duration;
+
+use provost_controller::Message;
+use provost_model::body::{Source, SourceState};
+use provost_model::input::{AgentReport, Input};
+use provost_model::signal::Signal;
+use provost_wire::{Ack, Decoder, EnrolReply, Hello, ToAgent, ToServer, Welcome, encode};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio_rustls::server::TlsStream;
+
+use super::Agents;
+use super::enrolment::{certify, refuse};
+use crate::{clock, inbox};
+
+/// An agent that says nothing for this long is gone; it sends heartbeats.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// The network.
+    #[error("the connection broke")]
+    Io(#[source] std::io::Error),
+    /// The peer does not speak the protocol.
+    #[error("the agent sent what is no frame")]
+    Wire(#[from] provost_wire::WireError),
+    /// Nothing came.
+    #[error("the agent said nothing in time")]
+    Silent,
+}
+
+/// What is known about the node of this connection.
+struct Peer<'a> {
+    agents: &'a Agents,
+    node: String,
+    frames: mpsc::Sender<ToAgent>,
+    /// The kernel log as it was told last.
+    kernel_log: SourceState,
+}
+
+/// Serves the agent of `node`, which its certificate proves.
+pub(super) async fn serve(
+    agents: &Agents,
+    mut stream: TlsStream<TcpStream>,
+    node: String,
+) -> Result<(), Error> {
+    let mut decoder = Decoder::new();
+    let first = tokio::time::timeout(PATIENCE, next_message(&mut stream, &mut decoder))
+        .await
+        .map_err(|_| Error::Silent)??;
+    let hello = match first {
+        Some(ToServer::Hello(hello)) if hello.node == node => hello,
+        Some(ToServer::Hello(_)) => {
+            let refused = refuse(
+                "node_mismatch",
+                "the certificate is another node's; remove its state_dir and enrol again",
+            );
+            return send(&mut stream, &refused).await;
+        }
+        _ => return send(&mut stream, &refuse("protocol", "say hello first")).await,
+    };
+    let (number, waiting, frames) = agents.connect(&node);
+    let (reader, writer) = split(stream);
+    let mut peer = Peer { agents, node: node.clone(), frames, kernel_log: SourceState::Fresh };
+    peer.welcome(hello);
+    let ended = tokio::select! {
+        ended = peer.read(reader, decoder) => ended,
+        ended = write(writer, waiting) => ended,
+    };
+    agents.disconnect(&node, number);
+    ended
+}
+
+impl Peer<'_> {
+    /// Greets, and tells the engine what the agent said of its node.
+    fn welcome(&mut self, hello: Hello) {
+        let (epoch, heartbeat) = {
+            let state = self.agents.handle.state();
+            (state.epoch, state.config.timers.heartbeat.0)
+        };
+        self.send(ToAgent::Welcome(Welcome {
+            epoch,
+            server_time: clock::now(),
+            heartbeat_ms: u64::try_from(heartbeat.as_millis()).unwrap_or(u64::MAX),
+        }));
+        self.agents.heard(&self.node, clock::now());
+        let report = AgentReport {
+            node: self.node.clone(),
+            boot_id: hello.boot_id,
+            actions: hello.actions,
+            gpus: hello.gpus,
+            version: hello.version,
+        };
+        inbox::put(&self.agents.handle, Input::AgentReport(Box::new(report)));
+    }
+
+    /// Takes frames until the agent ends, or says nothing for too long.
+    async fn read(
+        &mut self,
+        mut reader: impl AsyncRead + Unpin,
+        mut decoder: Decoder<ToServer>,
+    ) -> Result<(), Error> {
+        loop {
+            let next = tokio::time::timeout(PATIENCE, next_message(&mut reader, &mut decoder));
+            let Some(message) = next.await.map_err(|_| Error::Silent)?? else { return Ok(()) };
+            self.agents.heard(&self.node, clock::now());
+            self.take(message).await;
+        }
+    }
+
+    async fn take(&mut self, message: ToServer) {
+        match message {
+            ToServer::Signals(signals) => self.take_signals(signals.batch, signals.signals).await,
+            ToServer::Heartbeat(heartbeat) => self.kernel_log(heartbeat.kernel_log),
+            ToServer::OrderResult(result) => inbox::put(
+                &self.agents.handle,
+                Input::EffectResult { intent: result.intent, result: result.result },
+            ),
+            ToServer::Unparsed(unparsed) => {
+                tracing::warn!(node = %self.node, lines = unparsed.count, lost = unparsed.lost, "kernel lines were not understood");
+                if unparsed.lost > 0 {
+                    self.kernel_log(SourceState::Blind);
+                }
+            }
+            ToServer::RenewRequest(request) => {
+                let answer = match certify(self.agents, &self.node, &request.csr_pem, None).await {
+                    Ok(certificate) => ToAgent::EnrolReply(EnrolReply {
+                        cert_pem: certificate.pem,
+                        ca_pem: self.agents.authority.ca_pem.clone(),
+                        expires_at: certificate.expires_at,
+                    }),
+                    Err(refused) => ToAgent::Refused(refused),
+                };
+                self.send(answer);
+            }
+            ToServer::Hello(_) | ToServer::EnrolRequest(_) => {
+                self.send(refuse("protocol", "this connection is greeted already"));
+            }
+        }
+    }
+
+    /// Puts signals into the inbox; waits while it is full, so that the agent keeps the rest.
+    async fn take_signals(&self, batch: u64, mut signals: Vec<Signal>) {
+        for signal in &mut signals {
+            // A compromised agent can lie about its own node and nothing else.
+            signal.node.clone_from(&self.node);
+        }
+        let frames = self.frames.clone();
+        let ack = Box::new(move || drop(frames.try_send(ToAgent::Ack(Ack { batch }))));
+        inbox::put_waiting(&self.agents.handle, Message::Signals { signals, ack }).await;
+    }
+
+    /// Tells the engine where the kernel log went blind, or can be read again.
+    fn kernel_log(&mut self, state: SourceState) {
+        if self.kernel_log != state {
+            self.kernel_log = state;
+            let source = Source::KernelLog(self.node.clone());
+            inbox::put(&self.agents.handle, Input::Source { source, state });
+        }
+    }
+
+    fn send(&self, frame: ToAgent) {
+        if self.frames.try_send(frame).is_err() {
+            tracing::warn!(node = %self.node, "the agent does not take its frames");
+        }
+    }
+}
+
+/// Writes what waits for the agent, until a newer connection of the same node takes over.
+async fn write(
+    mut writer: impl AsyncWrite + Unpin,
+    mut waiting: mpsc::Receiver<ToAgent>,
+) -> Result<(), Error> {
+    while let Some(frame) = waiting.recv().await {
+        send(&mut writer, &frame).await?;
+    }
+    Ok(())
+}
+
+/// Sends one frame.
+pub(super) async fn send(writer: &mut (impl AsyncWrite + Unpin), frame: &ToAgent) -> Result<(), Error> {
+    writer.write_all(&encode(frame)?).await.map_err(Error::Io)?;
+    writer.flush().await.map_err(Error::Io)
+}
+
+/// The next frame; none where the peer has ended.
+pub(super) async fn next_message(
+    reader: &mut (impl AsyncRead + Unpin),
+    decoder: &mut Decoder<ToServer>,
+) -> Result<Option<ToServer>, Error> {
+    let mut chunk = [0; 16 * 1024];
+    loop {
+        if let Some(message) = decoder.next_message()? {
+            return Ok(Some(message));
+        }
+        match reader.read(&mut chunk).await.map_err(Error::Io)? {
+            0 => return Ok(None),
+            n => decoder.push(&chunk[..n]),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! `provost config show --effective`.
+
+use std::fmt::Write;
+
+use super::Config;
+
+/// Writes every value in force.
+pub(super) fn write(config: &Config) -> String {
+    let mut out = String::new();
+    let result = write_all(config, &mut out);
+    debug_assert!(result.is_ok(), "writing to a text does not fail");
+    out
+}
+
+fn write_all(config: &Config, out: &mut String) -> std::fmt::Result {
+    let engine = &config.engine;
+    writeln!(out, "[site]\nname = {:?}\nmode = \"{}\"\n", engine.site, engine.mode.name())?;
+    writeln!(out, "[listen]\naddress = \"{}\"\n", config.listen)?;
+    if let Some((cert, key)) = &config.tls {
+        writeln!(
+            out,
+            "[tls]\ncert_file = {:?}\nkey_file = {:?}\n",
+            cert.display().to_string(),
+            key.display().to_string()
+        )?;
+    }
+    writeln!(out, "[journal]\nstore = \"sqlite\"")?;
+    if let Some(path) = &config.emergency {
+        writeln!(out, "emergency_file = {:?}", path.display().to_string())?;
+    }
+    for cluster in &config.slurm {
+        write_slurm(cluster, config, out)?;
+    }
+    write_flat("governor", &engine.governor, out)?;
+    write_flat("timers", &engine.timers, out)?;
+    if !engine.node_modes.is_empty() {
+        writeln!(out, "\n[node_modes]")?;
+        for (node, mode) in &engine.node_modes {
+            writeln!(out, "{node:?} = \"{}\"", mode.name())?;
+        }
+    }
+    writeln!(out, "\n# {} node(s) in the inventory", engine.inventory.len())
+}
+
+fn write_slurm(cluster: &super::SlurmCluster, config: &Config, out: &mut String) -> std::fmt::Result {
+    writeln!(out, "\n[[slurm]]\nname = {:?}\nconf = {:?}", cluster.name, cluster.conf.display().to_string())?;
+    if let Some(rest) = &cluster.rest {
+        writeln!(out, "rest = {:?}", rest.url)?;
+        if let Some(user) = &rest.user {
+            writeln!(out, "rest_user = {user:?}")?;
+        }
+        if let Some(file) = &rest.token_file {
+            writeln!(out, "rest_token_file = {:?}", file.display().to_string())?;
+        }
+    }
+    writeln!(out, "partitions = {:?}", cluster.partitions)?;
+    if let Some(spare) = &cluster.spare_partition {
+        writeln!(out, "spare_partition = {spare:?}")?;
+    }
+    let mode = config.engine.clusters.get(&cluster.name).and_then(|policy| policy.mode);
+    writeln!(out, "mode = \"{}\"", mode.unwrap_or(config.engine.mode).name())
+}
+
+/// A table of plain values, by its serialised fields.
+fn write_flat(name: &str, value: &impl serde::Serialize, out: &mut String) -> std::fmt::Result {
+    writeln!(out, "\n[{name}]")?;
+    let fields = serde_json::to_value(value).unwrap_or_default();
+    for (key, value) in fields.as_object().into_iter().flatten() {
+        writeln!(out, "{key} = {value}")?;
+    }
+    Ok(())
+}

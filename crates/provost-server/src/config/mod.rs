@@ -1,0 +1,449 @@
+//! The configuration of `provost up`: what was written is read once, checked once, and only the checked value
+//! is passed on.
+
+mod inventory;
+mod reader;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use provost_model::policy::{ClusterPolicy, EngineConfig, GovernorLimits, Mode, Timers};
+use provost_model::time::Span;
+
+pub use reader::Finding;
+use reader::{Findings, Section};
+
+/// Everything `provost up` is configured with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What the engine obeys.
+    pub engine: EngineConfig,
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Certificate and key of the server, where people bring their own.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// Where the emergency journal lies; beside the journal by default.
+    pub emergency: Option<PathBuf>,
+    /// Slurm clusters.
+    pub slurm: Vec<SlurmCluster>,
+    /// A folder whose `*.yaml` add to, or replace, the built-in runbooks.
+    pub runbooks: Option<PathBuf>,
+}
+
+/// One `[[slurm]]`.
+#[derive(Clone, Debug)]
+pub struct SlurmCluster {
+    /// Name.
+    pub name: String,
+    /// `slurm.conf` for the command line tools.
+    pub conf: PathBuf,
+    /// Folder of the command line tools, where it is not on the path.
+    pub bin: Option<PathBuf>,
+    /// slurmrestd.
+    pub rest: Option<SlurmRest>,
+    /// Production partitions.
+    pub partitions: Vec<String>,
+    /// Partition of the spares.
+    pub spare_partition: Option<String>,
+}
+
+/// How to reach slurmrestd.
+#[derive(Clone, Debug)]
+pub struct SlurmRest {
+    /// `unix:///…`, `https://…`, or `http://` on loopback.
+    pub url: String,
+    /// Slurm user that the token is for.
+    pub user: Option<String>,
+    /// File with the token.
+    pub token_file: Option<PathBuf>,
+}
+
+/// A configuration that can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file can't be read.
+    #[error("failed to read the configuration `{path}`")]
+    Read {
+        /// Path.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It has errors.
+    #[error("the configuration `{path}` has {} error(s)", findings.len())]
+    Findings {
+        /// Path.
+        path: PathBuf,
+        /// All of them.
+        findings: Vec<Finding>,
+    },
+}
+
+const MODES: [(&str, Mode); 3] = [("observe", Mode::Observe), ("advise", Mode::Advise), ("act", Mode::Act)];
+
+impl Config {
+    /// Embedded defaults: nothing outside is attached.
+    pub fn embedded() -> Config {
+        Config {
+            engine: EngineConfig::default(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 8443)),
+            tls: None,
+            emergency: None,
+            slurm: Vec::new(),
+            runbooks: None,
+        }
+    }
+
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// Where it can't be read, or with every error that it has.
+    pub fn load(path: &Path) -> Result<Config, Error> {
+        let text =
+            std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+        let base = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Config::parse(&text, base).map_err(|findings| Error::Findings { path: path.to_owned(), findings })
+    }
+
+    /// Checks the text of a configuration; relative paths in it are below `base`.
+    ///
+    /// # Errors
+    /// Every error that it has.
+    pub fn parse(text: &str, base: &Path) -> Result<Config, Vec<Finding>> {
+        let mut findings = Findings::new(text);
+        let (document, syntax) = toml::de::DeTable::parse_recoverable(text);
+        for error in syntax {
+            findings.add(error.span().map_or(0, |span| span.start), "", error.message());
+        }
+        if !findings.is_empty() {
+            return Err(findings.into_sorted());
+        }
+        let config = read(&mut Section::root(&document), base, &mut findings);
+        if findings.is_empty() { Ok(config) } else { Err(findings.into_sorted()) }
+    }
+
+    /// The configuration as TOML, with every default written out; no secret is in it, only paths to files.
+    pub fn effective(&self) -> String {
+        effective::write(self)
+    }
+}
+
+mod effective;
+
+fn read(root: &mut Section<'_, '_>, base: &Path, findings: &mut Findings<'_>) -> Config {
+    let mut config = Config::embedded();
+    if let Some(mut site) = root.section("site", findings) {
+        config.engine.site = site.required("name", findings);
+        check_name(&config.engine.site, site.offset(), &site.name("name"), findings);
+        check_jurisdiction(&mut site, findings);
+        check_time_zone(&mut site, findings);
+        config.engine.mode = site.word("mode", &MODES, findings).unwrap_or_default();
+        site.finish(findings);
+    }
+    if let Some(mut listen) = root.section("listen", findings) {
+        config.listen = listen.parsed("address", findings).unwrap_or(config.listen);
+        listen.finish(findings);
+    }
+    if let Some(mut tls) = root.section("tls", findings) {
+        let pair = (tls.path("cert_file", base, findings), tls.path("key_file", base, findings));
+        match pair {
+            (Some(cert), Some(key)) => config.tls = Some((cert, key)),
+            (None, None) => {}
+            _ => findings.add(tls.offset(), "tls", "needs both cert_file and key_file"),
+        }
+        tls.finish(findings);
+    }
+    if let Some(mut journal) = root.section("journal", findings) {
+        journal.word("store", &[("sqlite", ())], findings);
+        config.emergency = journal.path("emergency_file", base, findings);
+        journal.finish(findings);
+    }
+    for (i, section) in root.sections("slurm", findings).into_iter().enumerate() {
+        read_slurm(i, section, base, &mut config, findings);
+    }
+    if let Some(section) = root.section("governor", findings) {
+        config.engine.governor = read_governor(section, findings);
+    }
+    if let Some(section) = root.section("timers", findings) {
+        config.engine.timers = read_timers(section, findings);
+    }
+    if let Some(mut inventory) = root.section("inventory", findings) {
+        if let Some(file) = inventory.path("file", base, findings) {
+            config.engine.inventory = inventory::load(&file, inventory.offset(), findings);
+        }
+        inventory.finish(findings);
+    }
+    if let Some(section) = root.section("node_modes", findings) {
+        config.engine.node_modes = read_node_modes(&section, findings);
+    }
+    if let Some(mut runbooks) = root.section("runbooks", findings) {
+        config.runbooks = runbooks.path("dir", base, findings);
+        runbooks.finish(findings);
+    }
+    finish_root(root, findings);
+    config
+}
+
+/// The document's own keys; a section is consumed by `finish`, so the root gets one of its own.
+fn finish_root(root: &mut Section<'_, '_>, findings: &mut Findings<'_>) {
+    let known = [
+        "site",
+        "listen",
+        "tls",
+        "journal",
+        "slurm",
+        "governor",
+        "timers",
+        "inventory",
+        "node_modes",
+        "runbooks",
+    ];
+    for (key, offset) in root.open_keys() {
+        if !known.contains(&key) {
+            findings.add(offset, key, format!("is not known here; known are: {}", known.join(", ")));
+        }
+    }
+}
+
+/// Names go into file names, origins of the journal and ids: letters, digits, `-`, `_`, `.`; 1–63 of them.
+fn check_name(name: &str, offset: usize, key: &str, findings: &mut Findings<'_>) {
+    let valid = (1..=63).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+    if !valid && !name.is_empty() {
+        findings.add(offset, key, "may hold letters, digits, `-`, `_` and `.`, 63 at most");
+    }
+}
+
+fn check_jurisdiction(site: &mut Section<'_, '_>, findings: &mut Findings<'_>) {
+    let Some(code) = site.string("jurisdiction", findings) else { return };
+    let (country, rest) = code.split_once('-').unwrap_or((&code, "A"));
+    let valid = country.len() == 2
+        && country.bytes().all(|b| b.is_ascii_uppercase())
+        && (1..=3).contains(&rest.len())
+        && rest.bytes().all(|b| b.is_ascii_alphanumeric());
+    if !valid {
+        findings.add(site.offset(), site.name("jurisdiction"), "must be a code of ISO 3166-2 such as FI-18");
+    }
+}
+
+fn check_time_zone(site: &mut Section<'_, '_>, findings: &mut Findings<'_>) {
+    if let Some(zone) = site.string("time_zone", findings)
+        && jiff::tz::TimeZone::get(&zone).is_err()
+    {
+        findings.add(
+            site.offset(),
+            site.name("time_zone"),
+            format!("`{zone}` is no zone of the tz database; write one such as Europe/Helsinki"),
+        );
+    }
+}
+
+fn read_slurm(
+    i: usize,
+    mut section: Section<'_, '_>,
+    base: &Path,
+    config: &mut Config,
+    findings: &mut Findings<'_>,
+) {
+    let name = section.required("name", findings);
+    check_name(&name, section.offset(), &section.name("name"), findings);
+    if config.slurm.iter().any(|other| other.name == name) {
+        findings.add(section.offset(), section.name("name"), format!("`{name}` is used twice"));
+    }
+    let conf = base.join(section.required("conf", findings));
+    let rest_url = section.string("rest", findings);
+    if let Some(url) = &rest_url {
+        let loopback = ["http://127.0.0.1:", "http://localhost:", "http://[::1]:"];
+        let safe = url.starts_with("unix:///")
+            || url.starts_with("https://")
+            || loopback.iter().any(|start| url.starts_with(start));
+        if !safe {
+            findings.add(
+                section.offset(),
+                section.name("rest"),
+                "must be unix:///…, https://…, or http:// on loopback",
+            );
+        }
+    }
+    let user = section.string("rest_user", findings);
+    if user.as_deref() == Some("root") {
+        findings.add(
+            section.offset(),
+            section.name("rest_user"),
+            "must not be root: a Slurm user with AdminLevel=Operator",
+        );
+    }
+    let token_file = section.path("rest_token_file", base, findings);
+    let partitions = section.strings("partitions", findings).unwrap_or_default();
+    let spare_partition = section.string("spare_partition", findings);
+    let mode = section.word("mode", &MODES, findings);
+    let bin = section.path("bin", base, findings);
+    section.finish(findings);
+    config.engine.clusters.insert(
+        name.clone(),
+        ClusterPolicy { mode, partitions: partitions.clone(), spare_partition: spare_partition.clone() },
+    );
+    debug_assert_eq!(i, config.slurm.len());
+    let rest = rest_url.map(|url| SlurmRest { url, user, token_file });
+    config.slurm.push(SlurmCluster { name, conf, bin, rest, partitions, spare_partition });
+}
+
+fn read_governor(mut section: Section<'_, '_>, findings: &mut Findings<'_>) -> GovernorLimits {
+    let mut limits = GovernorLimits::default();
+    let numbers: [(&'static str, &mut u32); 6] = [
+        ("max_unavailable", &mut limits.max_unavailable),
+        ("max_unavailable_percent", &mut limits.max_unavailable_percent),
+        ("isolations_per_window", &mut limits.isolations_per_window),
+        ("isolations_percent", &mut limits.isolations_percent),
+        ("concurrent_disruptions", &mut limits.concurrent_disruptions),
+        ("breaker_percent", &mut limits.breaker_percent),
+    ];
+    for (key, field) in numbers {
+        if let Some(number) = section.number(key, findings) {
+            *field = number;
+            if key.ends_with("percent") && number > 100 {
+                findings.add(section.offset(), section.name(key), "must be from 0 to 100");
+            }
+        }
+    }
+    if let Some(window) = section.parsed::<Span>("window", findings) {
+        limits.window = window;
+    }
+    section.finish(findings);
+    limits
+}
+
+fn read_timers(mut section: Section<'_, '_>, findings: &mut Findings<'_>) -> Timers {
+    let mut timers = Timers::default();
+    let fields: [(&'static str, &mut Span); 15] = [
+        ("merge", &mut timers.merge),
+        ("clear_hold", &mut timers.clear_hold),
+        ("resolve_hold", &mut timers.resolve_hold),
+        ("soak", &mut timers.soak),
+        ("probation", &mut timers.probation),
+        ("heartbeat", &mut timers.heartbeat),
+        ("silent_after", &mut timers.silent_after),
+        ("poll", &mut timers.poll),
+        ("blind_after", &mut timers.blind_after),
+        ("effect", &mut timers.effect),
+        ("retry", &mut timers.retry),
+        ("drain", &mut timers.drain),
+        ("failed_job", &mut timers.failed_job),
+        ("repeat", &mut timers.repeat),
+        ("ack", &mut timers.ack),
+    ];
+    for (key, field) in fields {
+        if let Some(span) = section.parsed::<Span>(key, findings) {
+            *field = span;
+            if span.0 < Duration::from_millis(10) {
+                findings.add(section.offset(), section.name(key), "must be at least 10ms");
+            }
+        }
+    }
+    section.finish(findings);
+    timers
+}
+
+fn read_node_modes(section: &Section<'_, '_>, findings: &mut Findings<'_>) -> BTreeMap<String, Mode> {
+    let mut modes = BTreeMap::new();
+    for (node, offset, text) in section.open_strings(findings) {
+        match MODES.iter().find(|(word, _)| *word == text) {
+            Some((_, mode)) => drop(modes.insert(node, *mode)),
+            None => findings.add(
+                offset,
+                section.name(&node),
+                format!("`{text}` is none of: observe, advise, act"),
+            ),
+        }
+    }
+    modes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &[&str]) {
+        let findings = Config::parse(text, Path::new("/base")).err().unwrap_or_default();
+        let found: Vec<String> = findings.iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), expected.len(), "{found:#?}");
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(found.starts_with(expected), "{found} does not start with {expected}");
+        }
+    }
+
+    #[test]
+    fn every_error_is_told_at_once_with_line_and_key() {
+        check("", &[]);
+        check("[site]\nname = \"hel-1\"\n", &[]);
+        check("[site]\nname = 3\n", &["line 2: site.name: must be a text"]);
+        check("[site]\n", &["line 1: site.name: is missing"]);
+        check("[sites]\n", &["line 1: sites: is not known here"]);
+        check(
+            "[site]\nname = \"a b\"\nmode = \"go\"\ncolour = 1\n",
+            &[
+                "line 1: site.name: may hold letters",
+                "line 3: site.mode: `go` is none of: observe, advise, act",
+                "line 4: site.colour: is not known here; known are:",
+            ],
+        );
+        check(
+            "[listen]\naddress = \"here\"\n[timers]\npoll = \"1 second\"\nheartbeat = 5\n",
+            &[
+                "line 2: listen.address: ",
+                "line 4: timers.poll: `1 second` is not a length of time",
+                "line 5: timers.heartbeat: must be a text",
+            ],
+        );
+        check(
+            "[governor]\nmax_unavailable = -1\nbreaker_percent = 101\n",
+            &[
+                "line 1: governor.breaker_percent: must be from 0 to 100",
+                "line 2: governor.max_unavailable: must be a whole number",
+            ],
+        );
+        check(
+            "[[slurm]]\nname = \"main\"\n[[slurm]]\nname = \"main\"\nconf = \"c\"\nrest = \"http://slurm:6820\"\nrest_user = \"root\"\n",
+            &[
+                "line 1: slurm[0].conf: is missing",
+                "line 3: slurm[1].name: `main` is used twice",
+                "line 3: slurm[1].rest: must be unix:///",
+                "line 3: slurm[1].rest_user: must not be root",
+            ],
+        );
+        check("[journal]\nstore = \"mongo\"\n", &["line 2: journal.store: `mongo` is none of: sqlite"]);
+        check("[tls]\ncert_file = \"c.pem\"\n", &["line 1: tls: needs both"]);
+        check(
+            "[site]\nname = \"x\"\njurisdiction = \"Finland\"\ntime_zone = \"Mars/Base\"\n",
+            &[
+                "line 1: site.jurisdiction: must be a code of ISO 3166-2",
+                "line 1: site.time_zone: `Mars/Base` is no zone",
+            ],
+        );
+        check("[inventory]\nfile = \"missing.toml\"\n", &["line 1: inventory.file: `/base/missing.toml`"]);
+        check("[node_modes]\ngpu001 = \"off\"\n", &["line 2: node_modes.gpu001: `off` is none of"]);
+    }
+
+    #[test]
+    fn broken_text_is_told_with_its_lines() {
+        let findings =
+            Config::parse("[site\nname = \"x\"\n[listen]\naddress = \n", Path::new(".")).unwrap_err();
+        assert!(findings.iter().any(|f| f.line == 1), "{findings:?}");
+        assert!(findings.iter().any(|f| f.line == 4), "{findings:?}");
+    }
+
+    #[test]
+    fn the_examples_are_valid_and_survive_being_written_out() {
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/testbed/provost.toml");
+        let config = Config::load(&example).unwrap();
+        assert_eq!(config.engine.inventory.len(), 10);
+        assert_eq!(config.engine.clusters["main"].spare_partition.as_deref(), Some("spare"));
+        let again = Config::parse(&config.effective(), Path::new("/")).unwrap();
+        assert_eq!(again.engine.timers, config.engine.timers);
+        assert_eq!(again.engine.governor, config.engine.governor);
+        assert_eq!(again.engine.clusters.keys().collect::<Vec<_>>(), ["main"]);
+    }
+}

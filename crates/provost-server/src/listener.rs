@@ -1,0 +1,73 @@
+//! The one port: TLS, then HTTP for people and programs or the agents' protocol, as ALPN says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+
+use crate::agents::Agents;
+
+/// Connections at the same time; the rest waits in the system's queue.
+const MAX_CONNECTIONS: usize = 4_096;
+/// A handshake, and the headers of a request, take no longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Headers of a request, in bytes.
+const MAX_HEADERS: usize = 32 * 1024;
+
+/// Accepts connections until the task is dropped.
+pub async fn serve(listener: TcpListener, tls: ServerConfig, router: axum::Router, agents: Arc<Agents>) {
+    let acceptor = TlsAcceptor::from(Arc::new(tls));
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        // The semaphore is never closed.
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(error = %error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let (acceptor, router, agents) = (acceptor.clone(), router.clone(), Arc::clone(&agents));
+        tokio::spawn(async move {
+            serve_one(stream, acceptor, router, agents).await;
+            drop(place);
+        });
+    }
+}
+
+async fn serve_one(stream: TcpStream, acceptor: TlsAcceptor, router: axum::Router, agents: Arc<Agents>) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(error = %error, "a connection stays slow");
+    }
+    let stream = match tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            tracing::debug!(error = %error, "a handshake failed");
+            return;
+        }
+        Err(_) => return,
+    };
+    let (_, session) = stream.get_ref();
+    if session.alpn_protocol() == Some(provost_wire::ALPN) {
+        let certificate =
+            session.peer_certificates().and_then(|chain| chain.first()).map(|der| der.clone().into_owned());
+        agents.serve(stream, certificate).await;
+        return;
+    }
+    let served = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .max_buf_size(MAX_HEADERS)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(error = %error, "a connection ended");
+    }
+}

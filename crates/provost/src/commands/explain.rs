@@ -1,0 +1,93 @@
+//! `provost explain`: what Provost makes of a kernel log.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+
+use provost_agent::kernel_log::{Format as LogFormat, explain};
+use provost_model::catalogue::Catalogue;
+
+use crate::cli::{Explain, Format};
+use crate::error::{Error, Exit};
+use crate::output;
+
+/// Reads, explains, prints; constant memory however long the log is.
+pub fn run(command: &Explain, format: Format) -> Result<(), Error> {
+    if command.catalogue {
+        return output::print(&catalogue());
+    }
+    let path = command.file.as_deref().unwrap_or(Path::new("-"));
+    let reader: Box<dyn BufRead> = if path == Path::new("-") {
+        Box::new(std::io::stdin().lock())
+    } else {
+        let file = File::open(path).map_err(|e| {
+            Error::new(Exit::Usage, format!("`{}` cannot be read", path.display())).why(e.to_string())
+        })?;
+        Box::new(BufReader::with_capacity(256 * 1024, file))
+    };
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    for line in explain(reader, LogFormat::Any, command.driver) {
+        let line = line?;
+        let written = match format {
+            Format::Jsonl | Format::Json => {
+                let text = serde_json::to_string(&line).map_err(|e| Error::chain(Exit::Failure, &e))?;
+                writeln!(out, "{text}")
+            }
+            Format::Table | Format::Wide if !line.parses && !command.all => Ok(()),
+            Format::Table | Format::Wide => {
+                let row = serde_json::to_value(&line).map_err(|e| Error::chain(Exit::Failure, &e))?;
+                writeln!(out, "{}", for_people(&row))
+            }
+            Format::Yaml | Format::Csv | Format::Name => {
+                return Err(Error::new(Exit::Usage, "explain prints for people, or one object a line")
+                    .remedy("use -o jsonl"));
+            }
+        };
+        match written {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
+            written => written?,
+        }
+    }
+    Ok(out.flush()?)
+}
+
+fn for_people(row: &serde_json::Value) -> String {
+    let field = |path| output::field(row, path);
+    let code = match row.get("code") {
+        Some(code) if !code.is_null() => format!(" {code}"),
+        _ => String::new(),
+    };
+    format!(
+        "{:>6}  {:8}  {}{code} {}\n        {}\n        do: {}",
+        field("line"),
+        field("severity"),
+        field("kind"),
+        field("pci"),
+        field("meaning"),
+        field("action"),
+    )
+}
+
+/// The catalogue's reference page.
+fn catalogue() -> String {
+    let catalogue = Catalogue::embedded();
+    let mut page =
+        "# Xids\n\nWhat each driver error means, how grave it is, and what follows. Generated from \
+                    `catalogue/xid.csv`.\n\n\
+                    | Xid | name | impact | implies | runbook | meaning | what to do |\n\
+                    |---|---|---|---|---|---|---|\n"
+            .to_owned();
+    for (code, entry) in catalogue.xids() {
+        let row = serde_json::json!({"impact": entry.impact, "implies": entry.classifications, "runbook": entry.runbook});
+        page += &format!(
+            "| {code} | {} | {} | {} | {} | {} | {} |\n",
+            entry.name,
+            output::field(&row, "impact"),
+            output::field(&row, "implies"),
+            output::field(&row, "runbook"),
+            entry.meaning,
+            entry.action,
+        );
+    }
+    page
+}
