@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use provost_model::body::EpisodeKey;
-use provost_model::ids::NodeId;
+use provost_model::ids::{AlertId, NodeId};
 use provost_model::record::{Subject, SubjectKind};
 use provost_model::response::AlertState;
 use provost_model::signal::{Impact, SignalKind};
@@ -15,6 +15,9 @@ use crate::state::{Alert, AlertKey, Episode, Node, State};
 
 /// Runbook of a critical GPU code that has none of its own (ruling 5).
 const UNCLASSIFIED: &str = "gpu-fault-unclassified";
+/// Open alerts of one node beyond which a code or a device that nobody knows raises no other: a broken or forged
+/// log may name any number of both. What is known is limited by itself.
+const MAX_UNKNOWN: usize = 64;
 
 pub(super) fn react(state: &State, out: &mut Decisions) {
     // Two episodes of one turn may be the same condition (Xid 79 and the lines without a code): the second is
@@ -71,11 +74,20 @@ fn consider(state: &State, key: &EpisodeKey, raised: &mut BTreeSet<AlertKey>, ou
                 subject: raise.subject.id.clone(),
                 condition: raise.condition.clone(),
             };
-            if is_news(state, key, episode) && raised.insert(id) {
+            let news = is_news(state, key, episode) && !is_flood(state, key, &raise);
+            if news && raised.insert(id) {
                 raise.push(out);
             }
         }
     }
+}
+
+/// The node has many open alerts already, and this one is about something that nobody knows.
+fn is_flood(state: &State, key: &EpisodeKey, raise: &Raise) -> bool {
+    let known_code = detect::is_listed(key);
+    let known_place = raise.subject.kind == SubjectKind::Node || raise.gpu.is_some();
+    let on_node = |id: &&AlertId| state.alerts.get(id).is_some_and(|alert| alert.node == raise.node);
+    !(known_code && known_place) && state.open_alerts.values().filter(on_node).nth(MAX_UNKNOWN - 1).is_some()
 }
 
 /// The episode has not led to an alert yet, or was seen again after its alert was over.

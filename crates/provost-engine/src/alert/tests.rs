@@ -305,3 +305,18 @@ fn no_line_of_a_program_reaches_a_plain_field() {
     let opened = site.records.iter().find(|record| matches!(record.body, Body::EpisodeOpened(_)));
     assert_eq!(opened.map(|record| record.sealed[0].field.as_str()), Some("kernel_line"));
 }
+
+#[test]
+fn codes_and_devices_that_nobody_knows_do_not_raise_without_end() {
+    let mut site = Site::new(8);
+    for n in 0..500 {
+        let mut line = signal("gpu003", 79, None);
+        line.pci = Some(provost_model::signal::PciAddress { domain: n, bus: 1, device: 0, function: 0 });
+        site.signal(line);
+        site.xid("gpu003", 10_000 + n, 3);
+    }
+    assert_eq!(site.state.open_alerts.len(), 64);
+    // What is known still is.
+    site.xid("gpu003", 79, 3);
+    assert_eq!(site.alert("xid.79").gpu, Some(3));
+}

@@ -30,12 +30,21 @@ const MAX_EPISODES: usize = 65_536;
 /// Texts of a signal that stand in plain fields are cut to this many characters.
 const MAX_TEXT: usize = 64;
 
+/// A line is cut to this many characters before it is sealed.
+const MAX_LINE: usize = 1_024;
+
 /// The catalogue that this program judges by. Only decisions look at it: what a record says is complete.
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::embedded);
 
 /// The judgement on an episode; the same whenever it is asked.
 pub(crate) fn assess(key: &EpisodeKey, fields: &SignalFields, stated: Impact) -> Assessment<'static> {
     CATALOGUE.assess(key.kind, key.code, fields, Some(stated))
+}
+
+/// The catalogue lists the code of a line that has one.
+pub(crate) fn is_listed(key: &EpisodeKey) -> bool {
+    let entry = CATALOGUE.entry(key.kind, key.code);
+    !matches!(key.kind, SignalKind::Xid | SignalKind::Sxid) || (key.code.is_some() && entry.code == key.code)
 }
 
 /// The catalogue's sentence on a condition: `xid.95`, `nic_link`.
@@ -135,7 +144,8 @@ pub(crate) fn on_signal(state: &State, now: Timestamp, signal: &Signal, out: &mu
     };
     let about = subject::of_episode(&body.key, node);
     let event = Event::new(Class::Detection, Body::EpisodeOpened(body)).by(Actor::agent(&signal.node));
-    out.push(event.about(about).sealing("kernel_line", &signal.line));
+    let line: String = signal.line.chars().take(MAX_LINE).collect();
+    out.push(event.about(about).sealing("kernel_line", &line));
 }
 
 /// The job on the device that the line is about: the one that holds this GPU, or the only one on the node.
@@ -201,3 +211,6 @@ pub(crate) fn on_emergency_merge(
         on_signal(state, now, &hold.signal, out);
     }
 }
+
+#[cfg(test)]
+mod tests;

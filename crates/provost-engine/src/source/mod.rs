@@ -23,6 +23,10 @@ use crate::state::{AgentFacts, EnrolmentToken, Node, SourceHealth, State, TimerK
 
 /// Tokens that are kept at most; the one that ends first goes first.
 const MAX_TOKENS: usize = 10_000;
+/// GPUs and actions of one node that are taken from its agent's word, and characters of each text.
+const MAX_GPUS: usize = 64;
+const MAX_ACTIONS: usize = 64;
+const MAX_TEXT: usize = 64;
 
 pub(crate) fn apply_started(state: &mut State, record: &Record, _: &ControllerStarted) {
     state.epoch = record.epoch;
@@ -113,12 +117,7 @@ pub(crate) fn apply_changed(state: &mut State, record: &Record, data: &SourceCha
 }
 
 pub(crate) fn on_agent_report(state: &State, report: &AgentReport, out: &mut Decisions) {
-    let facts = AgentFacts {
-        boot_id: report.boot_id.clone(),
-        actions: report.actions.clone(),
-        gpus: report.gpus.clone(),
-        version: report.version.clone(),
-    };
+    let facts = bounded(report);
     if state.agents.get(&report.node) == Some(&facts) {
         return;
     }
@@ -130,6 +129,24 @@ pub(crate) fn on_agent_report(state: &State, report: &AgentReport, out: &mut Dec
         version: facts.version,
     });
     out.push(Event::new(Class::System, body).by(Actor::agent(&report.node)));
+}
+
+/// What an agent says, cut to what a node can have; a record holds all of it.
+fn bounded(report: &AgentReport) -> AgentFacts {
+    let cut = |text: &String| text.chars().take(MAX_TEXT).collect::<String>();
+    let gpu = |gpu: &GpuFacts| GpuFacts {
+        index: gpu.index,
+        pci: gpu.pci,
+        uuid: gpu.uuid.as_ref().map(cut),
+        model: gpu.model.as_ref().map(cut),
+        serial: gpu.serial.as_ref().map(cut),
+    };
+    AgentFacts {
+        boot_id: report.boot_id.as_ref().map(cut),
+        actions: report.actions.iter().take(MAX_ACTIONS).map(cut).collect(),
+        gpus: report.gpus.as_ref().map(|gpus| gpus.iter().take(MAX_GPUS).map(gpu).collect()),
+        version: cut(&report.version),
+    }
 }
 
 pub(crate) fn on_agent_enrolled(

@@ -167,3 +167,24 @@ fn a_token_is_used_up_and_expires() {
     site.ask(Role::Admin, create("cc", 600));
     assert_eq!(site.state.tokens.len(), 1);
 }
+
+#[test]
+fn an_agent_that_says_too_much_fits_into_a_record() {
+    let mut site = Site::new(2);
+    let mut report = report("gpu001", None);
+    let gpu = |index| GpuFacts {
+        index,
+        pci: pci(3),
+        uuid: Some("u".repeat(10_000)),
+        model: Some("\u{1}".repeat(10_000)),
+        serial: None,
+    };
+    report.gpus = Some((0..10_000).map(gpu).collect());
+    report.actions = (0..10_000).map(|n| format!("{n}{}", "a".repeat(100))).collect();
+    report.version = "v".repeat(100_000);
+    site.feed(Input::AgentReport(Box::new(report)));
+    for record in &site.records {
+        assert!(record.canonical().is_ok(), "{}", record.kind());
+    }
+    assert_eq!(site.state.agents["gpu001"].gpus.as_ref().map(Vec::len), Some(MAX_GPUS));
+}
