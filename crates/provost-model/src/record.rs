@@ -15,8 +15,8 @@ use crate::time::Timestamp;
 pub const VERSION: u32 = 1;
 /// The largest integer that every JSON reader keeps exact.
 pub const MAX_INTEGER: u64 = (1 << 53) - 1;
-/// The largest record, in bytes; one larger is refused.
-pub const MAX_RECORD_BYTES: usize = 64 * 1024;
+/// The largest record, in bytes; one larger is refused. A job that holds ten thousand nodes still fits.
+pub const MAX_RECORD_BYTES: usize = 2 << 20;
 
 /// One entry of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
