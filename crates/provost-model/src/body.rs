@@ -372,6 +372,9 @@ pub struct NodeView {
     pub reason: ReasonOwner,
     /// The hold that our mark in the comment names.
     pub mark: Option<HoldId>,
+    /// The comment is somebody else's, which leaves no room for our mark.
+    #[serde(default)]
+    pub comment_taken: bool,
     /// Partitions.
     pub partitions: BTreeSet<String>,
 }

@@ -1,8 +1,9 @@
 //! Keeps new work off a node: compares the desired state with what the scheduler says.
 //!
 //! A node is desired to be held while anybody but somebody outside holds it or one of its GPUs. The scheduler
-//! then shows DRAIN and our mark, which names the hold that speaks for the node. Containment waits for nothing
-//! but the mode and the guard: not for approval, evidence or the choice of a runbook.
+//! then shows it closed, drained or down, and our mark, which names the hold that speaks for the node; a node that
+//! comes up again by itself is drained then. Containment waits for nothing but the mode and the guard: not for
+//! approval, evidence or the choice of a runbook.
 //!
 //! A result `done` was read back by the adapter, so it counts as the scheduler's answer until the next one.
 
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use provost_model::body::{NodeView, Purpose, ReasonOwner, SchedulerName};
 use provost_model::effect::Effect;
-use provost_model::ids::NodeId;
+use provost_model::ids::{HoldId, NodeId};
 use provost_model::response::HoldOwner;
 use provost_model::scheduler::REASON_PREFIX;
 use provost_model::time::Timestamp;
@@ -70,11 +71,21 @@ pub(crate) fn speaking_hold(state: &State, node: NodeId) -> Option<&Hold> {
 
 /// The scheduler keeps new work off the node, as far as it said last.
 pub(crate) fn is_contained(node: &Node) -> bool {
-    node.observed.as_ref().is_some_and(|view| view.drain)
+    node.observed.as_ref().is_some_and(is_closed)
 }
 
-/// A drain under our reason that was there before we knew the node, or under no reason at all, belongs to
-/// somebody outside although it looks like ours: taking our mark away would resume the node.
+/// No new work comes to the node.
+fn is_closed(view: &NodeView) -> bool {
+    view.drain || view.down
+}
+
+/// The mark of this hold stands, or cannot stand because the comment is somebody else's.
+fn is_marked(view: &NodeView, hold: HoldId) -> bool {
+    view.mark == Some(hold) || (view.mark.is_none() && view.comment_taken)
+}
+
+/// A drain under our reason that was there before we knew the node belongs to somebody outside although it looks
+/// like ours: taking our mark away would resume the node.
 fn may_release(state: &State, node: &Node) -> bool {
     let looks_ours =
         node.observed.as_ref().is_some_and(|view| view.drain && view.reason == ReasonOwner::Ours);
@@ -94,9 +105,9 @@ fn hold_effect(name: &SchedulerName, hold: &Hold) -> Effect {
 /// The scheduler's view is what the effect wants. Nothing is said about effects on other things.
 pub(crate) fn shows(view: &NodeView, effect: &Effect) -> bool {
     match effect {
-        Effect::SchedulerHold { hold, .. } => view.drain && view.mark == Some(*hold),
+        Effect::SchedulerHold { hold, .. } => is_closed(view) && is_marked(view, *hold),
         Effect::SchedulerRelease { .. } => {
-            view.mark.is_none() && !(view.drain && view.reason == ReasonOwner::Ours)
+            view.mark.is_none() && !(is_closed(view) && view.reason == ReasonOwner::Ours)
         }
         Effect::PartitionJoin { partitions, .. } => partitions.iter().all(|p| view.partitions.contains(p)),
         Effect::PartitionLeave { partitions, .. } => !partitions.iter().any(|p| view.partitions.contains(p)),
@@ -140,20 +151,26 @@ pub(crate) fn apply_done(
     let noted = |code: &str| notes.iter().any(|note| note == code);
     match effect {
         Effect::SchedulerHold { hold, .. } => {
-            observed.clone_into(&mut view.state);
-            view.drain = true;
-            view.mark = Some(*hold);
-            view.reason = if noted("foreign_reason_kept") { ReasonOwner::Foreign } else { ReasonOwner::Ours };
+            let foreign = view.reason == ReasonOwner::Foreign && is_closed(view);
+            read_back(view, observed);
+            // It is closed, or it would not be done.
+            view.drain |= !view.down;
+            view.comment_taken = noted("foreign_comment_kept");
+            view.mark = (!view.comment_taken).then_some(*hold);
+            let kept = foreign || noted("foreign_reason_kept");
+            view.reason = if kept { ReasonOwner::Foreign } else { ReasonOwner::Ours };
         }
         Effect::SchedulerRelease { .. } => {
-            observed.clone_into(&mut view.state);
+            let foreign = view.reason == ReasonOwner::Foreign && view.drain;
+            let kept = foreign || noted("foreign_reason_kept") || noted("foreign_drain_restored");
             view.mark = None;
-            // Still drained after a release that is done: the drain is somebody else's.
-            view.drain = noted("foreign_reason_kept")
-                || noted("restored_foreign_drain")
-                || (view.drain && view.reason == ReasonOwner::Foreign)
-                || observed.contains("DRAIN");
-            view.reason = if view.drain { ReasonOwner::Foreign } else { ReasonOwner::None };
+            view.drain = kept;
+            view.reason = if kept { ReasonOwner::Foreign } else { ReasonOwner::None };
+            // Flags that were read back say more than what follows from the notes.
+            read_back(view, observed);
+            if view.drain && view.reason == ReasonOwner::None {
+                view.reason = ReasonOwner::Foreign;
+            }
         }
         Effect::PartitionJoin { partitions, .. } => view.partitions.extend(partitions.iter().cloned()),
         Effect::PartitionLeave { partitions, .. } => {
@@ -170,6 +187,18 @@ pub(crate) fn apply_done(
     slot::set_timers_of(state, id);
 }
 
+/// Takes over what was read back, where it is the scheduler's flags: `MIXED+DRAIN`. A probe may say other words.
+fn read_back(view: &mut NodeView, observed: &str) {
+    let is_flag = |c: char| c.is_ascii_uppercase() || matches!(c, '+' | '_' | '*');
+    if observed.is_empty() || !observed.chars().all(is_flag) {
+        return;
+    }
+    let flag = |name: &str| observed.split('+').any(|flag| flag.trim_end_matches('*').starts_with(name));
+    observed.clone_into(&mut view.state);
+    view.drain = flag("DRAIN") || flag("FAIL");
+    view.down = flag("DOWN");
+}
+
 /// Whether the scheduler gives work to a node; none where it says nothing.
 pub(crate) fn availability(view: Option<&NodeView>) -> Option<bool> {
     view.map(|view| !(view.drain || view.down || view.not_responding))
@@ -179,9 +208,10 @@ pub(crate) fn availability(view: Option<&NodeView>) -> Option<bool> {
 /// is answered at once and each further one after a longer wait, so that two programs do not fight at full speed.
 pub(crate) fn apply_observed(state: &mut State, id: NodeId, at: Timestamp, before: Option<&NodeView>) {
     let Some(node) = state.nodes.get(&id) else { return };
-    let speaks = speaking_hold(state, id).map(|hold| hold.id);
-    let held = |view: Option<&NodeView>| view.is_some_and(|view| view.drain && view.mark == speaks);
-    let undone = speaks.is_some() && held(before) && !held(node.observed.as_ref());
+    let undone = speaking_hold(state, id).is_some_and(|hold| {
+        let held = |view: &NodeView| is_closed(view) && is_marked(view, hold.id);
+        before.is_some_and(held) && !node.observed.as_ref().is_some_and(held)
+    });
     if undone {
         let recent = node.containment.undone_at.is_some_and(|last| at.since(last) < UNDONE_WINDOW);
         let times = if recent { node.containment.undone + 1 } else { 1 };

@@ -356,8 +356,64 @@ fn detach_leaves_no_mark_and_keeps_the_holds() {
 }
 
 #[test]
-fn times_are_as_written() {
-    // The first wait is the configured one.
+fn a_comment_of_somebody_else_leaves_no_room_for_our_mark() {
+    let mut site = Site::new(2);
+    site.nodes.get_mut("gpu001").unwrap().comment = "rack 7".to_owned();
+    site.look();
+    site.xid("gpu001", 79, 0);
+    site.carry_out();
+    assert_eq!(written(&site, "gpu001"), (true, "provost INC-2026-000001: GPU 0 lost".to_owned(), false));
+    for _ in 0..3 {
+        assert_eq!(site.look(), Vec::<&str>::new(), "it is held as well as can be");
+    }
+    site.now = site.now + SECOND;
+    site.resolve(1);
+    site.carry_out();
+    assert_eq!(site.nodes["gpu001"].comment, "rack 7");
+    assert!(!site.nodes["gpu001"].drain);
+}
+
+#[test]
+fn a_node_that_is_down_is_held_and_drained_once_it_comes_up() {
+    let mut site = Site::new(2);
+    let seen = site.nodes.get_mut("gpu001").unwrap();
+    (seen.down, seen.reason, seen.state) = (true, "Not responding".to_owned(), "DOWN".to_owned());
+    site.look();
+    site.xid("gpu001", 79, 0);
+    site.carry_out();
+    let seen = &site.nodes["gpu001"];
+    assert!(!seen.drain && seen.comment.starts_with("provost:"), "a node that is down takes no work");
+    for _ in 0..3 {
+        assert_eq!(site.look(), Vec::<&str>::new());
+    }
+    assert_eq!(site.node("gpu001").phase, Phase::Quarantined);
+    // slurmd registers again.
+    let seen = site.nodes.get_mut("gpu001").unwrap();
+    (seen.down, seen.reason, seen.state) = (false, String::new(), "IDLE".to_owned());
+    site.look();
+    site.carry_out();
+    assert!(written(&site, "gpu001").0);
+}
+
+#[test]
+fn what_is_read_back_counts_as_the_schedulers_answer() {
+    let check = |observed: &str, expected: (bool, bool)| {
+        let mut view = provost_model::body::NodeView::default();
+        super::read_back(&mut view, observed);
+        assert_eq!((view.drain, view.down), expected, "{observed}");
+    };
+    check("IDLE", (false, false));
+    check("MIXED+DRAIN", (true, false));
+    check("DOWN+DRAIN+NOT_RESPONDING", (true, true));
+    check("DOWN*", (false, true));
+    check("IDLE+FAIL", (true, false));
+    check("found done", (false, false));
+    check("", (false, false));
+    check("POWERED_DOWN", (false, false));
+}
+
+#[test]
+fn waits_double_up_to_a_minute() {
     let state = crate::state::State::new("s");
     let check = |failures: u32, seconds: u64| {
         assert_eq!(crate::effect::backoff(&state, failures), Duration::from_secs(seconds), "{failures}");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use provost_model::body::{Body, Empty, HoldPlaced, HoldReleased, Purpose, ReasonOwner};
+use provost_model::body::{Body, Empty, HoldPlaced, HoldReleased, Purpose};
 use provost_model::effect::Effect;
 use provost_model::ids::HoldId;
 use provost_model::input::{Action, Reply};
@@ -14,8 +14,8 @@ use provost_model::time::Timestamp;
 use crate::command::Asked;
 use crate::effect;
 use crate::event::Decisions;
-use crate::slot;
 use crate::state::{Hold, Node, State};
+use crate::{containment, slot};
 
 /// `node.hold`, `hold.release` and `detach`.
 pub(crate) fn on_command(state: &State, now: Timestamp, asked: &Asked<'_>, out: &mut Decisions) -> Reply {
@@ -122,7 +122,7 @@ fn detach(state: &State, now: Timestamp, asked: &Asked<'_>, out: &mut Decisions)
         .map(|open| &open.requested.effect)
         .collect();
     let pending = !running.is_empty();
-    if !state.guard.stopped && !(effects.is_empty() && !pending) {
+    if !state.guard.stopped && (pending || !effects.is_empty()) {
         out.push(asked.event(Class::Administration, Body::GuardStopped(Empty {})));
     }
     for effect in effects.iter().filter(|effect| !running.contains(effect)) {
@@ -140,14 +140,12 @@ fn detach(state: &State, now: Timestamp, asked: &Asked<'_>, out: &mut Decisions)
 fn marks(state: &State, node: &Node) -> Vec<Effect> {
     let mut effects = Vec::new();
     let Some(name) = &node.scheduler else { return effects };
-    let marked = node
-        .observed
-        .as_ref()
-        .is_some_and(|view| view.mark.is_some() || (view.drain && view.reason == ReasonOwner::Ours));
+    let release = Effect::SchedulerRelease { cluster: name.cluster.clone(), node: name.node.clone() };
+    let marked = node.observed.as_ref().is_some_and(|view| !containment::shows(view, &release));
     // A hold that is on its way may have been written although nothing shows it yet.
     let on_its_way = effect::is_open(state, &Purpose::Containment { node: node.id });
     if marked || on_its_way {
-        effects.push(Effect::SchedulerRelease { cluster: name.cluster.clone(), node: name.node.clone() });
+        effects.push(release);
     }
     if let Some(slot) = node.serves.and_then(|id| state.slots.get(&id)) {
         effects.extend(slot::leave(slot, node));

@@ -118,12 +118,12 @@ pub(crate) fn view_of(seen: &ObservedNode) -> NodeView {
         state: seen.state.clone(),
         reason,
         mark: mark_in(&seen.comment),
+        comment_taken: !seen.comment.is_empty() && !seen.comment.starts_with(COMMENT_PREFIX),
         partitions: seen.partitions.iter().cloned().collect(),
     }
 }
 
-/// The hold that our mark in a node's comment names. Others may write into the comment too, so the mark is one of
-/// its words.
+/// The hold that our mark in a node's comment names. Only a comment that begins with our prefix is ours.
 fn mark_in(comment: &str) -> Option<HoldId> {
-    comment.split_whitespace().find_map(|word| word.strip_prefix(COMMENT_PREFIX)?.parse().ok())
+    comment.strip_prefix(COMMENT_PREFIX)?.split_whitespace().next()?.parse().ok()
 }

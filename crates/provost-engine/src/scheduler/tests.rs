@@ -31,7 +31,8 @@ fn our_mark_in_a_comment() {
     let id = "hold_00000000-0000-8000-8000-000000000000";
     let check = |comment: &str, marked: bool| assert_eq!(mark_in(comment).is_some(), marked, "{comment:?}");
     check(&format!("provost:{id}"), true);
-    check(&format!("rack 7 provost:{id} (see wiki)"), true);
+    check(&format!("provost:{id} rack 7"), true);
+    check(&format!("rack 7 provost:{id}"), false);
     check("", false);
     check("provost:", false);
     check("provost:hold_x", false);

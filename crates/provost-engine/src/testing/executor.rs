@@ -5,7 +5,7 @@ use std::time::Duration;
 use provost_model::effect::{Approach, Effect, EffectResult};
 use provost_model::input::{Action, Input, Reply};
 use provost_model::policy::Role;
-use provost_model::scheduler::{JobState, ObservedNode};
+use provost_model::scheduler::{COMMENT_PREFIX, JobState, ObservedNode};
 
 use super::Site;
 use crate::state::Outstanding;
@@ -97,16 +97,22 @@ impl Site {
 fn write(seen: &mut ObservedNode, effect: &Effect, notes: &mut Vec<String>) {
     match effect {
         Effect::SchedulerHold { hold, reason, .. } => {
-            seen.drain = true;
-            seen.comment = format!("provost:{hold}");
-            if seen.reason.is_empty() || seen.reason_is_ours() {
+            if seen.comment.is_empty() || seen.comment.starts_with(COMMENT_PREFIX) {
+                seen.comment = format!("{COMMENT_PREFIX}{hold}");
+            } else {
+                notes.push("foreign_comment_kept".to_owned());
+            }
+            if seen.reason_is_ours() || !(seen.drain || seen.down) {
+                seen.drain = true;
                 seen.reason.clone_from(reason);
             } else {
                 notes.push("foreign_reason_kept".to_owned());
             }
         }
         Effect::SchedulerRelease { .. } => {
-            seen.comment.clear();
+            if seen.comment.starts_with(COMMENT_PREFIX) {
+                seen.comment.clear();
+            }
             if seen.reason_is_ours() {
                 seen.drain = false;
                 seen.reason.clear();
@@ -120,7 +126,11 @@ fn write(seen: &mut ObservedNode, effect: &Effect, notes: &mut Vec<String>) {
 }
 
 fn flags(seen: &ObservedNode) -> String {
-    let base = if seen.busy { "MIXED" } else { "IDLE" };
+    let base = match (seen.down, seen.busy) {
+        (true, _) => "DOWN",
+        (false, true) => "MIXED",
+        (false, false) => "IDLE",
+    };
     if seen.drain { format!("{base}+DRAIN") } else { base.to_owned() }
 }
 
