@@ -133,7 +133,7 @@ fn a_journal_that_was_tampered_with_does_not_open() {
     check("UPDATE record SET bytes = x'00' WHERE seq = 7", "record 7: the stored root");
     check("UPDATE record SET root = NULL WHERE seq = 8", "record 8: the last batch has no root");
     check("UPDATE checkpoint SET frontier = x'00'", "does not fit the hashes");
-    check("UPDATE checkpoint SET note = replace(note, '6', '7')", "did not make");
+    check("UPDATE checkpoint SET note = replace(note, char(10) || '6', char(10) || '7')", "did not make");
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn the_log_that_was_copied_back_is_used_again() {
     assert!(log < 4 << 20, "the log has {log} bytes");
     journal.maintain().unwrap();
     let copied = bytes(database(&dir));
-    assert!(copied > 8 << 20, "the database has {copied} bytes");
+    assert!(copied > 6 << 20, "the database has {copied} bytes");
 }
 
 proptest! {
