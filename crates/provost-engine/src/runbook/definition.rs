@@ -61,9 +61,10 @@ pub fn parse(yaml: &str) -> Result<Runbook, ParseError> {
 }
 
 /// The runbooks that Provost brings along: id and YAML.
-pub const fn builtin() -> [(&'static str, &'static str); 2] {
+pub const fn builtin() -> [(&'static str, &'static str); 3] {
     [
         ("application-fault", include_str!("../../../../runbooks/application-fault.yaml")),
+        ("gpu-fault-unclassified", include_str!("../../../../runbooks/gpu-fault-unclassified.yaml")),
         ("gpu-lost", include_str!("../../../../runbooks/gpu-lost.yaml")),
     ]
 }

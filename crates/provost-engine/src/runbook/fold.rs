@@ -9,7 +9,7 @@ use provost_model::record::Record;
 use provost_model::runbook::{ExecutionState, Risk, StepState};
 use provost_model::time::Timestamp;
 
-use super::executor::{APPROVAL_OVERDUE, APPROVAL_TIME, PAUSE_REQUESTED, RESUMED, VALIDATED};
+use super::executor::{APPROVAL_OVERDUE, APPROVAL_TIME, MODE_ADVISE, PAUSE_REQUESTED, RESUMED, VALIDATED};
 use crate::state::{Execution, State, StepRun, TimerKey};
 
 /// Final executions that are kept.
@@ -95,13 +95,17 @@ pub(super) fn changed(run: &mut Execution, at: Timestamp, data: &ExecutionChange
     if run.state != data.to {
         run.state_since = at;
     }
-    run.state = data.to;
-    run.why.clone_from(&data.why);
     match data.why.as_str() {
         PAUSE_REQUESTED => run.pause_requested = true,
         RESUMED => run.pause_requested = false,
         _ => {}
     }
+    // A wish that changes nothing yet does not hide what the execution waits for.
+    let wish = run.state == data.to && matches!(data.why.as_str(), PAUSE_REQUESTED | RESUMED);
+    if !wish {
+        run.why.clone_from(&data.why);
+    }
+    run.state = data.to;
     if data.to.is_final() {
         run.ended_at = Some(at);
     }
@@ -217,7 +221,8 @@ fn touch(state: &mut State, id: ExecutionId) {
 fn deadline(run: &Execution) -> Option<Timestamp> {
     match run.state {
         ExecutionState::AwaitingApproval => {
-            (run.why != APPROVAL_OVERDUE).then(|| run.state_since + APPROVAL_TIME)
+            let told = matches!(run.why.as_str(), APPROVAL_OVERDUE | MODE_ADVISE);
+            (!told).then(|| run.state_since + APPROVAL_TIME)
         }
         ExecutionState::Running
         | ExecutionState::Waiting

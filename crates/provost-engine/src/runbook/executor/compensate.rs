@@ -73,9 +73,9 @@ impl Look<'_> {
     }
 
     fn undo(&mut self, i: usize) -> bool {
-        if gate::closed(self.state, &self.run).is_some() {
+        if let Some(why) = gate::closed(self.state, &self.run) {
             // Undoing writes outside too; it goes on once it may.
-            return false;
+            return self.to(ExecutionState::Compensating, why);
         }
         let (Some(step), Some(record)) = (self.runbook.steps.get(i), self.run.steps.get(i)) else {
             return false;

@@ -9,6 +9,9 @@ use super::super::{cause, event, phase};
 use super::{Look, To, VALIDATED, applies, backoff, current, gate, open_intents};
 use crate::state::{State, StepRun};
 
+/// Probes get this many times `timers.effect`, at most the step's time limit, before a person is asked.
+const PROBE_TIME: u32 = 10;
+
 /// An intent of the step has no final result.
 pub(in super::super) fn unanswered(state: &State, record: &StepRun) -> bool {
     open_intents(state, record).next().is_some()
@@ -120,11 +123,11 @@ impl Look<'_> {
         let (Some(step), Some(record)) = (self.runbook.steps.get(i), self.run.steps.get(i)) else {
             return false;
         };
-        if record.would_have > 0 {
-            return self.fail(i, "not_permitted_by_mode", false);
-        }
         if unanswered(self.state, record) {
             return self.await_answers(i);
+        }
+        if record.would_have > 0 {
+            return self.fail(i, "not_permitted_by_mode", false);
         }
         let Some(action) = action_of(step) else {
             return self.to(ExecutionState::NeedsOperator, "unknown_action");
@@ -228,7 +231,8 @@ impl Look<'_> {
         let late = record.until.is_some_and(|until| until <= self.now);
         if record.state != StepState::Unknown && (unknown || late) {
             let why = if unknown { "outcome_unknown" } else { "timeout" };
-            let until = Some(self.now + step.timeout.0);
+            let probes = self.state.config.timers.effect.0.saturating_mul(PROBE_TIME);
+            let until = Some(self.now + probes.min(step.timeout.0));
             self.step_to(i, To { state: StepState::Unknown, attempt, why, result: None, until });
             return self.to(ExecutionState::Waiting, "probe");
         }

@@ -1,6 +1,9 @@
 //! Tests of recovery, over a pretended site.
 
+mod broken;
 mod definition;
+mod people;
+mod reach;
 mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
