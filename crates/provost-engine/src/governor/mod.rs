@@ -103,16 +103,20 @@ pub fn counts(state: &State, now: Timestamp) -> view::Guard {
     }
 }
 
-/// Trips the breaker where so much is out that the monitor is as likely at fault as the nodes. After a person
-/// reset it, only an outage that began later trips it again.
+/// Trips the breaker where so much is out that the monitor is as likely at fault as the nodes. As many as may be
+/// out anyway never trip it, or one node of a small site would. After a person reset it, only an outage that
+/// began later trips it again.
 pub(crate) fn react(state: &State, now: Timestamp, out: &mut Decisions) {
     if state.guard.breaker_tripped || (!state.dirty.all && state.dirty.nodes.is_empty()) {
         return;
     }
     let lost = unavailable(state, now);
-    let percent = u64::from(state.config.governor.breaker_percent);
+    let limits = &state.config.governor;
+    let percent = u64::from(limits.breaker_percent);
     let share = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
-    let enough = !lost.is_empty() && share(lost.len()) * 100 >= percent * share(state.nodes.len());
+    let allowed = larger(limits.max_unavailable, limits.max_unavailable_percent, state.nodes.len());
+    let enough = share(lost.len()) > u64::from(allowed)
+        && share(lost.len()).saturating_mul(100) >= percent.saturating_mul(share(state.nodes.len()));
     let news = lost.values().any(|since| state.guard.breaker_reset_at.is_none_or(|reset| *since > reset));
     if enough && news {
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);

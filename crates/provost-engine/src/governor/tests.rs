@@ -107,6 +107,24 @@ fn the_breaker_trips_once_and_only_a_person_resets_it() {
 }
 
 #[test]
+fn the_breaker_trips_at_its_share_and_above_what_may_be_out() {
+    let check = |nodes: u32, first: Option<u32>| {
+        let mut site = site(nodes);
+        let trips = (1..=nodes).find(|n| {
+            site.ask(Role::Operator, Action::NodeHold { node: format!("gpu{n:03}"), until: None });
+            site.state.guard.breaker_tripped
+        });
+        assert_eq!(trips, first, "{nodes} nodes");
+    };
+    check(2, None);
+    check(4, Some(3));
+    check(8, Some(3));
+    check(10, Some(3));
+    check(20, Some(6));
+    check(64, Some(20));
+}
+
+#[test]
 fn a_tripped_breaker_keeps_recovery_queued_but_never_isolation() {
     let mut site = site(10);
     for n in [1, 2, 3] {

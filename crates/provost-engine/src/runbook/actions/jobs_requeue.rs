@@ -17,7 +17,7 @@ pub(super) const ACTION: Action = Action {
     needs: Needs::Node,
     arguments: &[],
     plan,
-    act: |ctx, _| plan(ctx),
+    act: |ctx, _| if contained(ctx) { plan(ctx) } else { Vec::new() },
     check,
     done: nothing,
     not_before: at_once,
@@ -29,6 +29,15 @@ const CLOCK_GRAIN: Duration = Duration::from_secs(1);
 
 fn plan(ctx: &Context<'_>) -> Vec<Effect> {
     hit(ctx).into_iter().flat_map(|job| care(ctx, job)).collect()
+}
+
+/// The node gets no new work, as its scheduler said: a job that is requeued before could come back to it.
+fn contained(ctx: &Context<'_>) -> bool {
+    ctx.node().is_some_and(|node| match (&node.scheduler, &node.observed) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(_), Some(seen)) => seen.drain || seen.down || seen.not_responding,
+    })
 }
 
 /// Effects for jobs that were not cared for yet by the step that requeues, or by this one.
@@ -108,6 +117,15 @@ fn job_of(effect: &Effect) -> Option<&JobKey> {
 }
 
 fn check(ctx: &Context<'_>) -> Progress {
+    if ctx.intents().next().is_none() {
+        if !contained(ctx) {
+            return Progress::Wait { what: "containment", until: None };
+        }
+        let effects = plan(ctx);
+        if !effects.is_empty() {
+            return Progress::More(effects);
+        }
+    }
     let (mut requeued, mut noted, mut gone) = (0_u32, 0_u32, 0_u32);
     let mut failed: Option<(&str, bool)> = None;
     for (effect, result) in ctx.intents() {

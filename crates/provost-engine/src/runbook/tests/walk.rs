@@ -13,6 +13,7 @@ use provost_model::scheduler::JobState;
 
 use super::{follow_jobs, go, repaired, run, runbooks, site, site_with, step};
 use crate::outstanding;
+use crate::state::Outstanding;
 use crate::testing::Site;
 
 fn effects(site: &Site) -> Vec<Effect> {
@@ -107,6 +108,22 @@ fn only_jobs_on_the_lost_gpu_are_requeued_and_no_job_is_ended() {
     assert_eq!(run(&site).state, ExecutionState::NeedsOperator);
     assert_eq!(run(&site).why, "drain:drain_deadline");
     assert_eq!(site.jobs[1].state, JobState::Running);
+}
+
+#[test]
+fn no_job_is_requeued_before_its_node_is_contained() {
+    let mut site = site();
+    site.run_job(1, &[("gpu001", &[3])]);
+    site.xid("gpu001", 79, 3);
+    let is_hold = |order: &Outstanding| matches!(order.effect, Effect::SchedulerHold { .. });
+    let evidence = outstanding(&site.state).find(|order| !is_hold(order)).unwrap();
+    let result = site.perform(&evidence);
+    site.answer(&evidence, result);
+    assert_eq!((run(&site).state, run(&site).why.as_str()), (ExecutionState::Waiting, "containment"));
+    let hold = outstanding(&site.state).find(is_hold).unwrap();
+    let result = site.perform(&hold);
+    site.answer(&hold, result);
+    assert_eq!(requeued(&site), [1]);
 }
 
 #[test]
@@ -263,6 +280,8 @@ fn a_cause_that_is_over_cancels_what_is_left() {
     let mut site = site();
     let source = Source::Agent("gpu001".to_owned());
     site.feed(Input::Source { source: source.clone(), state: SourceState::Silent });
+    // Silence holds no node; the person who starts the runbook does.
+    site.ask(Role::Operator, Action::NodeHold { node: "gpu001".to_owned(), until: None });
     let incident = "INC-2026-000001".to_owned();
     let reply = site.ask(Role::Operator, Action::RunStart { runbook: "gpu-lost".to_owned(), incident });
     assert!(matches!(&reply, Reply::Accepted { created, .. } if created.len() == 1), "{reply:?}");
