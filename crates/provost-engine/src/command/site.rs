@@ -5,12 +5,15 @@ use std::collections::BTreeSet;
 use provost_model::body::{AgentTokenCreated, Body, Empty, ModeChanged};
 use provost_model::input::Reply;
 use provost_model::policy::{Mode, ModeScope};
-use provost_model::record::{Class, MAX_RECORD_BYTES};
+use provost_model::record::Class;
 use provost_model::time::Timestamp;
 
 use super::Asked;
 use crate::event::Decisions;
 use crate::state::State;
+
+/// Names that one token may hold, in bytes of JSON: its record stays one that a person can read.
+const MAX_TOKEN_BYTES: usize = 32 * 1024;
 
 pub(super) fn guard(state: &State, stop: bool, asked: &Asked<'_>, out: &mut Decisions) -> Reply {
     if state.guard.stopped == stop {
@@ -85,9 +88,8 @@ pub(super) fn create_token(
     if !hex {
         return invalid("token_sha256", "a SHA-256 in 64 lower-case hexadecimal digits");
     }
-    // Names and their quotes and commas must leave room in one record.
     let bytes: usize = token.nodes.iter().map(|name| name.len() + 3).sum();
-    if token.nodes.is_empty() || bytes > MAX_RECORD_BYTES / 2 {
+    if token.nodes.is_empty() || bytes > MAX_TOKEN_BYTES {
         return invalid("nodes", "at least one node name, and at most 32 KiB of names; make several tokens");
     }
     if token.uses == 0 {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use provost_model::body::{Body, ConfigApplied, ControllerStarted, InventoryApplied, RunbookPublished};
 use provost_model::fleet::NodeFacts;
 use provost_model::policy::{EngineConfig, FileModes, Mode};
-use provost_model::record::{Class, MAX_RECORD_BYTES};
+use provost_model::record::Class;
 use provost_model::runbook::Runbook;
 
 use crate::event::{Decisions, Event};
@@ -62,8 +62,8 @@ fn apply_file(state: &State, file: &EngineConfig, out: &mut Decisions) {
     }
 }
 
-/// Room that a record leaves for a part of the inventory, in bytes of JSON.
-const PART_BYTES: usize = MAX_RECORD_BYTES / 2;
+/// Largest part of the inventory in one record, in bytes of JSON.
+const PART_BYTES: usize = 32 * 1024;
 
 /// Records what the inventory changed, in parts that fit into a record.
 fn apply_inventory(known: &[NodeFacts], file: &[NodeFacts], out: &mut Decisions) {
