@@ -1,5 +1,6 @@
 //! The connection of one node, from its hello to its end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use provost_controller::Message;
@@ -12,8 +13,8 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_rustls::server::TlsStream;
 
-use super::Agents;
 use super::enrolment::{certify, refuse};
+use super::{Agents, lock};
 use crate::{clock, inbox};
 
 /// An agent that says nothing for this long is gone; it sends heartbeats.
@@ -37,6 +38,8 @@ pub(super) enum Error {
 struct Peer<'a> {
     agents: &'a Agents,
     node: String,
+    /// Drawn by the agent at its start; batches are numbered within it.
+    instance: u64,
     frames: mpsc::Sender<ToAgent>,
     /// The kernel log as it was told last.
     kernel_log: SourceState,
@@ -65,7 +68,8 @@ pub(super) async fn serve(
     };
     let (number, waiting, frames) = agents.connect(&node);
     let (reader, writer) = split(stream);
-    let mut peer = Peer { agents, node: node.clone(), frames, kernel_log: SourceState::Fresh };
+    let mut peer =
+        Peer { agents, node: node.clone(), instance: hello.instance, frames, kernel_log: SourceState::Fresh };
     peer.welcome(hello);
     let ended = tokio::select! {
         ended = peer.read(reader, decoder) => ended,
@@ -149,8 +153,17 @@ impl Peer<'_> {
             // A compromised agent can lie about its own node and nothing else.
             signal.node.clone_from(&self.node);
         }
-        let frames = self.frames.clone();
-        let ack = Box::new(move || drop(frames.try_send(ToAgent::Ack(Ack { batch }))));
+        let (node, instance, frames) = (self.node.clone(), self.instance, self.frames.clone());
+        if self.agents.is_durable(&node, instance, batch) {
+            self.send(ToAgent::Ack(Ack { batch }));
+            return;
+        }
+        let durable = Arc::clone(&self.agents.durable);
+        let ack = Box::new(move || {
+            lock(&durable).insert(node, (instance, batch));
+            // Where the agent is gone it sends the batch again, and is told then.
+            drop(frames.try_send(ToAgent::Ack(Ack { batch })));
+        });
         inbox::put_waiting(&self.agents.handle, Message::Signals { signals, ack }).await;
     }
 

@@ -34,6 +34,8 @@ pub struct Agents {
     authority: Arc<Authority>,
     connected: Mutex<BTreeMap<String, Connected>>,
     presence: Mutex<Presence>,
+    /// The last batch of each node that is durable, with the instance of the agent that sent it.
+    durable: Arc<Mutex<BTreeMap<String, (u64, u64)>>>,
     /// One enrolment at a time, so that a token's last use is used once.
     enrolling: tokio::sync::Mutex<()>,
 }
@@ -53,6 +55,7 @@ impl Agents {
             authority,
             connected: Mutex::default(),
             presence: Mutex::default(),
+            durable: Arc::default(),
             enrolling: tokio::sync::Mutex::default(),
         })
     }
@@ -120,6 +123,11 @@ impl Agents {
             let source = Source::Agent(node.to_owned());
             inbox::put(&self.handle, Input::Source { source, state: SourceState::Fresh });
         }
+    }
+
+    /// The batch is durable already: its acknowledgement was lost, and the agent has sent it again.
+    fn is_durable(&self, node: &str, instance: u64, batch: u64) -> bool {
+        lock(&self.durable).get(node).is_some_and(|(known, last)| *known == instance && batch <= *last)
     }
 
     fn connect(&self, node: &str) -> (u64, mpsc::Receiver<ToAgent>, mpsc::Sender<ToAgent>) {
