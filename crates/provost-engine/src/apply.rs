@@ -4,6 +4,7 @@
 
 use provost_model::body::Body;
 use provost_model::record::Record;
+use provost_model::response::AlertState;
 
 use crate::state::State;
 use crate::{
@@ -88,6 +89,9 @@ fn follow(state: &mut State, body: &Body) {
             slot::set_all_timers(state);
         }
         Body::IsolationDeferred(data) => containment::set_timer(state, data.node),
+        Body::AlertChanged(data) if data.state == AlertState::Resolved => {
+            hold::apply_alert_over(state, data.alert);
+        }
         Body::IncidentChanged(data) if !data.to.is_open() => hold::apply_incident_over(state, data.incident),
         _ => {}
     }

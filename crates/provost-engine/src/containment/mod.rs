@@ -152,12 +152,14 @@ pub(crate) fn apply_done(
     match effect {
         Effect::SchedulerHold { hold, .. } => {
             let foreign = view.reason == ReasonOwner::Foreign && is_closed(view);
-            read_back(view, observed);
+            let flags = read_back(view, observed);
             // It is closed, or it would not be done.
             view.drain |= !view.down;
             view.comment_taken = noted("foreign_comment_kept");
             view.mark = (!view.comment_taken).then_some(*hold);
-            let kept = foreign || noted("foreign_reason_kept");
+            // Flags come with notes, which know whose the reason was when they were read; what we knew before may
+            // be over by then. A probe has neither.
+            let kept = noted("foreign_reason_kept") || (foreign && !flags);
             view.reason = if kept { ReasonOwner::Foreign } else { ReasonOwner::Ours };
         }
         Effect::SchedulerRelease { .. } => {
@@ -188,15 +190,16 @@ pub(crate) fn apply_done(
 }
 
 /// Takes over what was read back, where it is the scheduler's flags: `MIXED+DRAIN`. A probe may say other words.
-fn read_back(view: &mut NodeView, observed: &str) {
+fn read_back(view: &mut NodeView, observed: &str) -> bool {
     let is_flag = |c: char| c.is_ascii_uppercase() || matches!(c, '+' | '_' | '*');
     if observed.is_empty() || !observed.chars().all(is_flag) {
-        return;
+        return false;
     }
     let flag = |name: &str| observed.split('+').any(|flag| flag.trim_end_matches('*').starts_with(name));
     observed.clone_into(&mut view.state);
     view.drain = flag("DRAIN") || flag("FAIL");
     view.down = flag("DOWN");
+    true
 }
 
 /// Whether the scheduler gives work to a node; none where it says nothing.

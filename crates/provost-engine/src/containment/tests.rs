@@ -396,6 +396,26 @@ fn a_node_that_is_down_is_held_and_drained_once_it_comes_up() {
 }
 
 #[test]
+fn a_drain_is_ours_where_the_foreign_reason_was_gone_before_we_wrote() {
+    let mut site = Site::new(2);
+    let seen = site.nodes.get_mut("gpu001").unwrap();
+    (seen.down, seen.reason, seen.state) = (true, "Not responding".to_owned(), "DOWN".to_owned());
+    site.look();
+    site.xid("gpu001", 79, 0);
+    // slurmd registers again before our look, and nobody has seen that yet.
+    let seen = site.nodes.get_mut("gpu001").unwrap();
+    (seen.down, seen.reason, seen.state) = (false, String::new(), "IDLE".to_owned());
+    site.carry_out();
+    assert_eq!(site.node("gpu001").observed.as_ref().unwrap().reason, ReasonOwner::Ours);
+    site.look();
+    assert_eq!(site.state.holds_on(site.node("gpu001").id).filter(|hold| is_external(hold)).count(), 0);
+}
+
+fn is_external(hold: &crate::state::Hold) -> bool {
+    matches!(hold.owner, provost_model::response::HoldOwner::External(_))
+}
+
+#[test]
 fn what_is_read_back_counts_as_the_schedulers_answer() {
     let check = |observed: &str, expected: (bool, bool)| {
         let mut view = provost_model::body::NodeView::default();

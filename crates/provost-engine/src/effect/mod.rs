@@ -80,7 +80,7 @@ pub(crate) fn complete(
     event.corr = corr_of(state, &open.requested.purpose);
     out.push(event);
     slot::on_result(state, open, result, out);
-    lifecycle::on_result(state, open, result, out);
+    lifecycle::on_result(state, intent, open, result, out);
 }
 
 /// Whether a hold or release of a node may have happened although no result says so: what the scheduler

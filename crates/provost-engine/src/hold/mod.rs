@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use provost_model::body::{Body, HoldPlaced, HoldReleased, IsolationDeferred, NodeView, ReasonOwner};
 use provost_model::fleet::Phase;
-use provost_model::ids::{HoldId, IncidentId, NodeId};
+use provost_model::ids::{AlertId, HoldId, IncidentId, NodeId};
 use provost_model::record::{Actor, Class, Record, Subject};
 use provost_model::response::{AlertState, Classification, HoldOwner, IncidentState};
 use provost_model::time::Timestamp;
@@ -42,6 +42,7 @@ pub(crate) fn apply_placed(state: &mut State, record: &Record, data: &HoldPlaced
         state.dirty.incidents.insert(*id);
     }
     state.dirty.nodes.insert(data.node);
+    forget_deferral(state, data.node);
     containment::set_timer(state, data.node);
     slot::set_timers_of(state, data.node);
 }
@@ -62,8 +63,29 @@ pub(crate) fn apply_released(state: &mut State, record: &Record, data: &HoldRele
     if let Some(slot) = state.nodes.get(&hold.node).and_then(|node| node.slot) {
         state.mark_slot(slot);
     }
+    forget_deferral(state, hold.node);
     containment::set_timer(state, hold.node);
     slot::set_timers_of(state, hold.node);
+}
+
+/// What is over asks for no isolation any more.
+pub(crate) fn apply_alert_over(state: &mut State, alert: AlertId) {
+    if let Some(node) = state.alerts.get(&alert).and_then(|alert| alert.node) {
+        forget_deferral(state, node);
+        containment::set_timer(state, node);
+    }
+}
+
+/// An isolation waits only as long as it is wanted: its deadline would wake the loop for nothing, again and again.
+fn forget_deferral(state: &mut State, node: NodeId) {
+    let Some(deferred) = state.guard.deferred.get(&node) else { return };
+    let wanted = state
+        .incidents
+        .get(&deferred.incident)
+        .is_some_and(|incident| unheld(state, incident).iter().any(|(unheld, _)| unheld.id == node));
+    if !wanted {
+        state.guard.deferred.remove(&node);
+    }
 }
 
 /// An incident that is over asks for no isolation any more.

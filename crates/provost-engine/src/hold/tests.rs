@@ -162,6 +162,19 @@ fn an_isolation_that_waits_ends_with_its_incident() {
 }
 
 #[test]
+fn an_isolation_that_waits_ends_when_the_node_is_held_anyway() {
+    let mut site = Site::new(10);
+    for node in ["gpu001", "gpu002", "gpu003"] {
+        site.xid(node, 79, 0);
+    }
+    site.ask(Role::Operator, Action::NodeHold { node: "gpu003".to_owned(), until: None });
+    assert_eq!(owners(&site, "gpu003").len(), 2, "a held node needs no budget");
+    assert!(site.state.guard.deferred.is_empty());
+    // A deadline of which nothing comes fails here.
+    site.wait(site.config.governor.window.0 * 2);
+}
+
+#[test]
 fn a_second_gpu_of_a_held_node_needs_no_budget() {
     let mut site = Site::new(10);
     for node in ["gpu001", "gpu002"] {

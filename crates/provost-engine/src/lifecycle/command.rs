@@ -1,6 +1,6 @@
 //! Planned work: a person takes a node out of service and gives it back.
 
-use provost_model::body::{Body, HoldReleased, NodePhaseChanged, Purpose};
+use provost_model::body::{Body, EffectVoided, HoldReleased, NodePhaseChanged, Purpose};
 use provost_model::effect::{Effect, EffectResult};
 use provost_model::fleet::Phase;
 use provost_model::input::{Action, Reply};
@@ -136,7 +136,14 @@ fn validates(open: &OpenEffect) -> Option<&String> {
 }
 
 /// A test that a person's `node.resume` started came to an end: the node goes home, or back to maintenance.
-pub(crate) fn on_result(state: &State, open: &OpenEffect, result: &EffectResult, out: &mut Decisions) {
+/// So it does where nobody could say for long what became of the test.
+pub(crate) fn on_result(
+    state: &State,
+    intent: u64,
+    open: &OpenEffect,
+    result: &EffectResult,
+    out: &mut Decisions,
+) {
     let Some(node) = validates(open).and_then(|name| state.node_by_name(name)) else { return };
     if node.phase != Phase::Revalidating {
         return;
@@ -145,6 +152,11 @@ pub(crate) fn on_result(state: &State, open: &OpenEffect, result: &EffectResult,
         EffectResult::Done { .. } => out.push(super::changed(state, node, home(node), VALIDATED)),
         EffectResult::NotDone { .. } => {
             out.push(super::changed(state, node, Phase::Maintenance, "validation_failed"));
+        }
+        EffectResult::Unknown { .. } if open.probes + 1 >= effect::MAX_PROBES => {
+            out.push(super::changed(state, node, Phase::Maintenance, "validation_unknown"));
+            let body = Body::EffectVoided(EffectVoided { intent, why: "no_answer".to_owned() });
+            out.push(Event::new(Class::Privileged, body).about(node.subject()));
         }
         // A probe may still tell.
         EffectResult::Unknown { .. } => {}

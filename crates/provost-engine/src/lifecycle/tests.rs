@@ -124,6 +124,31 @@ fn a_node_that_can_be_tested_returns_only_when_the_test_passed() {
 }
 
 #[test]
+fn a_test_that_nobody_can_tell_about_ends_in_maintenance() {
+    let mut site = Site::new(2);
+    site.feed(Input::AgentReport(Box::new(AgentReport {
+        node: "gpu001".to_owned(),
+        boot_id: None,
+        actions: BTreeSet::from(["validate".to_owned()]),
+        gpus: None,
+        version: "0".to_owned(),
+    })));
+    site.ask(Role::Operator, Action::NodeDrain { node: "gpu001".to_owned() });
+    site.carry_out();
+    site.ask(Role::Operator, Action::NodeResume { node: "gpu001".to_owned() });
+    site.look();
+    let order = outstanding(&site.state).find(|order| order.effect.name() == "agent_action").unwrap();
+    for _ in 0..=crate::effect::MAX_PROBES {
+        site.answer(&order, EffectResult::Unknown { code: "restarted".to_owned() });
+    }
+    assert_eq!(site.node("gpu001").phase, Phase::Maintenance);
+    assert!(!outstanding(&site.state).any(|order| order.effect.name() == "agent_action"));
+    // The person tries again.
+    site.ask(Role::Operator, Action::NodeResume { node: "gpu001".to_owned() });
+    assert_eq!(site.node("gpu001").phase, Phase::Revalidating);
+}
+
+#[test]
 fn planned_work_does_not_cut_into_a_recovery() {
     let mut site = Site::new(4);
     site.xid("gpu001", 79, 0);
