@@ -1,6 +1,7 @@
 //! Tells the owner of a job what its program did to a GPU. The hardware is fine, so nothing else is done.
 
 use provost_model::effect::{Effect, EffectResult};
+use provost_model::scheduler::REASON_PREFIX;
 
 use super::{Action, Context, Needs, Progress, Undo, at_once, nothing};
 
@@ -50,7 +51,7 @@ fn text(condition: &str) -> String {
     };
     let name = condition.strip_prefix("xid.").map_or_else(|| condition.to_owned(), |n| format!("Xid {n}"));
     format!(
-        "provost: {name}: {what}. Try: {try_this}. The GPU itself is fine; if it comes again elsewhere, it is the program."
+        "{REASON_PREFIX}{name}: {what}. Try: {try_this}. The GPU itself is fine; if it comes again elsewhere, it is the program."
     )
 }
 
@@ -68,6 +69,21 @@ fn check(ctx: &Context<'_>) -> Progress {
         }
         Some((_, Some(EffectResult::Unknown { code }))) => {
             Progress::Failed { code: code.clone(), retry: false }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A scheduler takes only what it can tell to be ours: one printable line of 400 characters at most.
+    #[test]
+    fn a_note_is_one_line_that_starts_as_ours() {
+        for condition in ["xid.13", "xid.31", "xid.43", "xid.45", "xid.8", "kernel.other"] {
+            let text = text(condition);
+            assert!(text.starts_with("provost "), "{text}");
+            assert!(text.len() <= 400 && !text.chars().any(char::is_control) && !text.ends_with(' '), "{text}");
         }
     }
 }
