@@ -76,7 +76,7 @@ pub struct Target {
 
 /// One thing.
 #[derive(Clone, Debug, Args)]
-pub struct Show {
+pub struct Named {
     /// Its name, number or id
     pub id: String,
 }
@@ -276,7 +276,7 @@ pub enum Node {
         watch: Watch,
     },
     /// Show a node
-    Show(Show),
+    Show(Named),
     /// Keep new work off a node
     Hold {
         #[command(flatten)]
@@ -300,7 +300,7 @@ pub enum Gpu {
         node: Option<String>,
     },
     /// Show a GPU
-    Show(Show),
+    Show(Named),
 }
 
 #[derive(Debug, Subcommand)]
@@ -317,7 +317,7 @@ pub enum Incident {
         watch: Watch,
     },
     /// Tell the story of an incident
-    Show(Show),
+    Show(Named),
     /// Take an incident
     Ack(Target),
     /// Note something; the reason is the text
@@ -346,7 +346,7 @@ pub enum Alert {
         watch: Watch,
     },
     /// Show an alert
-    Show(Show),
+    Show(Named),
 }
 
 #[derive(Debug, Subcommand)]
@@ -358,7 +358,7 @@ pub enum Hold {
         node: Option<String>,
     },
     /// Show a hold
-    Show(Show),
+    Show(Named),
     /// Release a hold of one's own
     Release(Target),
 }
@@ -377,7 +377,7 @@ pub enum Job {
         watch: Watch,
     },
     /// Show a job
-    Show(Show),
+    Show(Named),
     /// Put a job back into the queue
     Requeue(Target),
 }
@@ -403,7 +403,7 @@ pub enum Runbook {
     /// List runbooks in force
     List,
     /// Show a runbook in force
-    Show(Show),
+    Show(Named),
     /// Tell every error of runbook files
     Lint {
         /// Files
@@ -430,7 +430,7 @@ pub enum Run {
     /// Show an execution
     Show {
         #[command(flatten)]
-        show: Show,
+        which: Named,
         #[command(flatten)]
         watch: Watch,
     },

@@ -203,7 +203,7 @@ impl Ask<'_> {
                 let path = with_query("/v1/executions", &[state(all), ("incident", incident)]);
                 return self.watching(watch, |ask| ask.list(&path, show::EXECUTIONS).map(|()| 0));
             }
-            Run::Show { show: it, watch } => {
+            Run::Show { which: it, watch } => {
                 return self
                     .watching(watch, |ask| ask.show("/v1/executions", &it.id, show::execution).map(|()| 0));
             }
