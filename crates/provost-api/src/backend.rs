@@ -22,11 +22,14 @@ pub trait Backend: Send + Sync + 'static {
     /// The sealed value, where its key is here.
     fn unseal(&self, sealed: &Sealed) -> Option<String>;
 
-    /// A new secret for enrolment and the SHA-256 of it, in hex.
+    /// A new secret for enrolment and the SHA-256 of it, in hex; an empty secret where none can be made.
     fn new_secret(&self) -> (String, String);
 
     /// The node names that a hostlist such as `gpu[001-008],spare01` stands for; `None` where it is none.
     fn expand_nodes(&self, list: &str) -> Option<Vec<String>>;
+
+    /// When anything was last heard from the agent of a node; `None` where nothing was since the start.
+    fn last_seen(&self, node: &str) -> Option<Timestamp>;
 
     /// Now.
     fn now(&self) -> Timestamp;

@@ -147,6 +147,7 @@ async fn serve(
                     state: &state,
                     now: backend.now(),
                     version: backend.version(),
+                    last_seen: &|node| backend.last_seen(node),
                     journal: shared.api.handle.health().journal_available(),
                     id: &id,
                     query: &query,

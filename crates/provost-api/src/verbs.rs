@@ -13,7 +13,7 @@ use provost_model::time::Timestamp;
 
 use crate::backend::Backend;
 use crate::field::{Fields, MAX_NAME, is_text};
-use crate::problem::{FieldError, Problem};
+use crate::problem::{FieldError, Kind, Problem};
 
 /// Most nodes that one enrolment token may name; larger sites make several.
 pub(crate) const MAX_TOKEN_NODES: usize = 4_096;
@@ -230,6 +230,9 @@ pub(crate) fn agent_token_create(asked: &Asked<'_>) -> Result<Built, Problem> {
         }
     }
     let (token, token_sha256) = asked.backend.new_secret();
+    if token.is_empty() {
+        return Err(Problem::new(Kind::Internal, "the system gives no random bytes, so no token can be made"));
+    }
     let ttl = u64::try_from(asked.fields.number("ttl_seconds").unwrap_or_default()).unwrap_or_default();
     let expires_at = asked.backend.now() + std::time::Duration::from_secs(ttl);
     // Absent: one use for each node, which is what a list of nodes asks for.

@@ -40,6 +40,8 @@ pub(crate) struct Look<'a> {
     pub(crate) state: &'a State,
     pub(crate) now: Timestamp,
     pub(crate) version: &'a str,
+    /// When the agent of a node was last heard; heartbeats are not in State.
+    pub(crate) last_seen: &'a dyn Fn(&str) -> Option<Timestamp>,
     /// The journal can be written.
     pub(crate) journal: bool,
     /// The part of the path that names the resource.
@@ -111,7 +113,14 @@ pub(crate) fn nodes(look: &Look<'_>) -> Result<Made, Problem> {
         let query = look.query;
         query.allows("phase", node.phase.name()) && query.allows("marked", &is_marked(node).to_string())
     });
-    page(look, Order::Ascending, wanted, |node| engine::node(look.state, node))
+    page(look, Order::Ascending, wanted, |node| heard(look, node))
+}
+
+/// The node, and when its agent was last heard.
+fn heard(look: &Look<'_>, node: &Node) -> provost_model::view::Node {
+    let mut view = engine::node(look.state, node);
+    view.last_seen_at = (look.last_seen)(&node.name).or(view.last_seen_at);
+    view
 }
 
 /// Whether its scheduler shows a reason or a comment of ours.
@@ -124,7 +133,7 @@ pub(crate) fn node(look: &Look<'_>) -> Result<Made, Problem> {
     let state = look.state;
     let by_id = look.id.parse::<NodeId>().ok().and_then(|id| state.nodes.get(&id));
     let node = by_id.or_else(|| state.node_by_name(look.id));
-    one(node.map(|node| engine::node(state, node)), "node", look)
+    one(node.map(|node| heard(look, node)), "node", look)
 }
 
 pub(crate) fn gpus(look: &Look<'_>) -> Result<Made, Problem> {

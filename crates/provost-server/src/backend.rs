@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use provost_api::{Backend, HistoryError, Principal, Query, StoredRecord};
 use provost_journal::{Filter, Reader, Sealer};
@@ -10,6 +10,7 @@ use provost_model::policy::Role;
 use provost_model::record::{Actor, ActorKind, Record, Sealed};
 use provost_model::time::Timestamp;
 
+use crate::agents::Agents;
 use crate::local::{new_token, sha256_hex};
 use crate::{clock, run};
 
@@ -24,6 +25,7 @@ pub(crate) struct ServerBackend {
     /// Readers that wait for their next search.
     readers: Mutex<Vec<Reader>>,
     sealer: Sealer,
+    agents: Arc<Agents>,
 }
 
 impl ServerBackend {
@@ -31,12 +33,17 @@ impl ServerBackend {
     ///
     /// # Errors
     /// Where the keys can't be read.
-    pub(crate) fn new(data: &Path, token: &str) -> Result<ServerBackend, provost_journal::Error> {
+    pub(crate) fn new(
+        data: &Path,
+        token: &str,
+        agents: Arc<Agents>,
+    ) -> Result<ServerBackend, provost_journal::Error> {
         Ok(ServerBackend {
             local_token: sha256_hex(token.as_bytes()),
             data: data.to_owned(),
             readers: Mutex::default(),
             sealer: Sealer::open(data, false)?,
+            agents,
         })
     }
 
@@ -116,6 +123,10 @@ impl Backend for ServerBackend {
 
     fn expand_nodes(&self, list: &str) -> Option<Vec<String>> {
         provost_connect::slurm::expand(list)
+    }
+
+    fn last_seen(&self, node: &str) -> Option<Timestamp> {
+        self.agents.last_seen(node)
     }
 
     fn now(&self) -> Timestamp {

@@ -125,7 +125,7 @@ pub async fn up(up: Up) -> Result<(), Error> {
     let agents = Agents::new(handle.clone(), Arc::clone(&authority));
     connection.attach(handle.clone(), Arc::clone(&agents));
     let thread = spawn_controller(controller, started).await?;
-    let backend = ServerBackend::new(&data, &token)?;
+    let backend = ServerBackend::new(&data, &token, Arc::clone(&agents))?;
     let api = Api { handle: handle.clone(), backend: Arc::new(backend), live };
     let mut tasks = JoinSet::new();
     start_tasks(&mut tasks, &handle, &agents, reached, &data);

@@ -131,6 +131,10 @@ impl Backend for Server {
         }
     }
 
+    fn last_seen(&self, _: &str) -> Option<Timestamp> {
+        None
+    }
+
     fn now(&self) -> Timestamp {
         T0
     }
