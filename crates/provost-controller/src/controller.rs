@@ -1,4 +1,4 @@
-//! The loop itself.
+//! The loop: one thread takes messages, makes records of them, commits a batch, and only then shows it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};

@@ -33,7 +33,7 @@ pub(super) fn check(workspace: &Workspace, sources: &[Source<'_>]) -> Result<Vec
             findings.push(Finding::new(&path, 1, format!("`{}` has no code", package.name)));
         }
     }
-    for source in sources.iter().filter(|source| source.path.contains("/src/") && !source.is_test()) {
+    for source in sources.iter().filter(|source| source.path.contains("/src/")) {
         if let Some(text) = missing_doc(source.text) {
             findings.push(Finding::new(source.path, 1, text));
         }

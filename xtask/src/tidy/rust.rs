@@ -41,11 +41,6 @@ impl Source<'_> {
         self.code.lines().enumerate().filter(|(i, _)| !self.test_lines[*i]).map(|(i, line)| (i + 1, line))
     }
 
-    /// Whether the whole file is tests.
-    pub(super) fn is_test(&self) -> bool {
-        self.test_lines.iter().all(|test| *test)
-    }
-
     /// Every function with a body, tests too.
     pub(super) fn functions(&self) -> Vec<Function> {
         let mut functions = Vec::new();
@@ -67,11 +62,10 @@ impl Source<'_> {
 /// Folders and files that hold nothing but tests and measurements.
 fn is_test_path(path: &str) -> bool {
     let folder = |name: &str| path.split('/').any(|part| part == name);
-    folder("tests")
-        || folder("benches")
-        || folder("examples")
-        || folder("provost-testkit")
-        || path.ends_with("/tests.rs")
+    let file = path.rsplit('/').next().unwrap_or(path);
+    ["tests", "testing", "benches", "examples", "provost-testkit"].into_iter().any(folder)
+        || matches!(file, "tests.rs" | "testing.rs")
+        || file.ends_with("_tests.rs")
 }
 
 /// The name of the function whose signature begins on this line of blanked code.
@@ -282,6 +276,9 @@ mod tests {
         check("a.rs", "// #[cfg(test)]\nmod a {\n}\n", &[1, 2, 3]);
         check("crates/a/tests/a.rs", "a\nb\n", &[]);
         check("crates/a/src/b/tests.rs", "a\n", &[]);
+        check("crates/a/src/json_tests.rs", "a\n", &[]);
+        check("crates/a/src/testing.rs", "a\n", &[]);
+        check("crates/a/src/testing/executor.rs", "a\n", &[]);
         check("crates/a/src/contests.rs", "a\n", &[1]);
     }
 }

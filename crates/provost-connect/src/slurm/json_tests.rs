@@ -1,3 +1,5 @@
+//! Slurm's JSON in the shapes of its versions, and answers that are cut or broken.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Slurm's text output, and what an operator or a broken pipe may put into it.
+
 use proptest::prelude::*;
 
 use super::*;

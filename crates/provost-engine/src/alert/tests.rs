@@ -1,3 +1,5 @@
+//! Which condition raises what, when it ends, and what raises nothing.
+
 use std::time::Duration;
 
 use provost_model::body::{Body, Source, SourceState};

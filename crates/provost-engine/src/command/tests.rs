@@ -1,3 +1,5 @@
+//! Every action for every role, and what each refusal leaves behind.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use provost_model::ids::{ExecutionId, HoldId, IdSource};
@@ -9,11 +11,11 @@ use super::*;
 use crate::testing::{Site, T0};
 
 fn hold() -> HoldId {
-    IdSource::new("test", 9_999).next()
+    IdSource::new("test", 9_999).make()
 }
 
 fn execution() -> ExecutionId {
-    IdSource::new("test", 9_999).next()
+    IdSource::new("test", 9_999).make()
 }
 
 /// One action of each kind.

@@ -1,3 +1,5 @@
+//! A node is kept out exactly while it is held, and what others wrote is kept.
+
 use std::time::Duration;
 
 use provost_model::body::{Body, ReasonOwner};

@@ -1,3 +1,5 @@
+//! A signal becomes an episode once: its key, its times, its job, and how many are remembered.
+
 use std::time::Duration;
 
 use provost_model::signal::Trust;

@@ -1,3 +1,5 @@
+//! An intent has one result, is probed where nobody knows it, and belongs to the epoch that wrote it.
+
 use std::time::Duration;
 
 use provost_model::body::Body;

@@ -1,3 +1,5 @@
+//! What is counted, what waits for its budget, and when the breaker trips and is reset.
+
 use std::time::Duration;
 
 use provost_model::body::Body;

@@ -1,3 +1,5 @@
+//! Holds are owned: who may release whose, and the algebra of holds as a property.
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Number, severity and clocks of an incident, what belongs to it, and when it ends or comes back.
+
 use std::time::Duration;
 
 use provost_model::body::{Body, Source, SourceState};

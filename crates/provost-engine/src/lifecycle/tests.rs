@@ -1,3 +1,5 @@
+//! The way of a node out of service and back, and what it may not skip.
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! What a scheduler says is folded once, and silence in its answer is not an ending.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! A spare serves in one slot at a time, until the slot's own node is back.
+
 use std::time::Duration;
 
 use provost_model::input::{Action, Reply};

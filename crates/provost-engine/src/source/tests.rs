@@ -1,3 +1,5 @@
+//! What sources say about themselves is recorded when it is new, and an agent that says too much is cut.
+
 use std::time::Duration;
 
 use provost_model::input::{Action, Input};

@@ -23,7 +23,7 @@ impl Site {
         }
     }
 
-    /// Carries out what is asked for now, and nothing that follows from it.
+    /// Carries out what is asked for at this moment, and nothing that follows from it.
     pub(crate) fn carry_out_once(&mut self) -> Vec<&'static str> {
         let orders: Vec<Outstanding> = outstanding(&self.state).collect();
         let mut kinds = Vec::new();
