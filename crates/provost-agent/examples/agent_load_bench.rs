@@ -41,7 +41,7 @@ fn main() {
     let mut log = prepare(&controller, folder.path());
     let agent = Agent::start(folder.path());
     controller.enrol("token", Timestamp::from_millis(4_000_000_000_000));
-    let (mut peer, _) = controller.welcome(1);
+    let (mut peer, _) = controller.welcome_with(1, 1_000);
     let quiet = latencies(&mut log, &mut peer);
     let (started, cpu) = (Instant::now(), agent.cpu());
     feed(&mut log);

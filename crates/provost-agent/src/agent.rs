@@ -94,7 +94,8 @@ pub fn run(config: &Config, shutdown: &Shutdown) -> Result<(), AgentError> {
     drop(alive);
     while !shutdown.sleep(SAVE) {
         nodes.iter().for_each(Node::save);
-        if threads.iter().any(JoinHandle::is_finished) {
+        // In this order: threads that were told to end are no surprise.
+        if threads.iter().any(JoinHandle::is_finished) && !shutdown.is_triggered() {
             result = Err(AgentError::Ended);
             shutdown.trigger();
         }

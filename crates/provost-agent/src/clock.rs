@@ -1,4 +1,4 @@
-//! The node's clocks.
+//! The node's clocks: what time it is, and what time it was when the kernel stamped a record.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -21,10 +21,12 @@ use crate::wait::{Interest, Shutdown, wait};
 const LOOK: Duration = Duration::from_secs(1);
 /// The same where the kernel can't tell when a file has grown.
 const LOOK_BLINDLY: Duration = Duration::from_millis(5);
-/// Looks closer together than this are a flood …
-const FLOOD: Duration = Duration::from_millis(4);
-/// … and then lines gather for this long, because each look costs as much as a hundred lines.
-const GATHER: Duration = Duration::from_millis(3);
+/// After each look, lines gather for a while, because a look costs as much as a hundred lines. A line that comes
+/// alone does not wait. In a flood the while doubles up to the longer one.
+const GATHER: Duration = Duration::from_millis(2);
+const GATHER_IN_FLOOD: Duration = Duration::from_millis(10);
+/// When the next line came sooner than this after the while, it is a flood.
+const CALM: Duration = Duration::from_millis(2);
 
 /// Reads until the end. `restart` is what was kept by the run before.
 pub(crate) fn run(
@@ -69,7 +71,7 @@ fn follow(
     let mut log = Log::open(&config.kernel_log, restart.as_ref())?;
     outbox.set_kernel_log(SourceState::Fresh);
     let mut interpreter = Interpreter::new(config, &log, boot_id, restart, catalogue);
-    let mut looked = None;
+    let mut gather = GATHER;
     loop {
         let more = log.read(&mut interpreter);
         interpreter.note_position();
@@ -80,9 +82,10 @@ fn follow(
             }
             continue;
         }
-        if looked.is_some_and(|at: Instant| at.elapsed() < FLOOD) && shutdown.sleep(GATHER) {
+        if shutdown.sleep(gather) {
             return Ok(());
         }
+        let gathered = Instant::now();
         let look = if log.fd().is_some() { LOOK } else { LOOK_BLINDLY };
         let until = log.deadline().map(|at| at.saturating_duration_since(Instant::now()));
         let timeout = Some(until.map_or(look, |until| until.min(look)));
@@ -94,7 +97,8 @@ fn follow(
         if ended {
             return Ok(());
         }
-        looked = Some(Instant::now());
+        let is_flood = gathered.elapsed() < CALM;
+        gather = if is_flood { (gather * 2).min(GATHER_IN_FLOOD) } else { GATHER };
     }
 }
 

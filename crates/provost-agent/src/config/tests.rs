@@ -1,3 +1,5 @@
+//! Configurations as people write them, and everything that can be wrong with one.
+
 use super::*;
 
 const FULL: &str = r#"

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use rustix::io::Errno;
 
 use super::{FileId, MAX_HISTORY, Position, Read, Restart, Source};
 
@@ -54,6 +53,8 @@ pub(super) struct FollowedFile {
     id: FileId,
     offset: u64,
     watch: Option<Watch>,
+    /// Nothing more was there at the last read, so the reader may have been woken since.
+    was_idle: bool,
 }
 
 impl FollowedFile {
@@ -80,7 +81,7 @@ impl FollowedFile {
         }
         file.seek(SeekFrom::Start(offset))?;
         let watch = Watch::new(path).ok();
-        Ok((FollowedFile { path: path.to_owned(), file, id, offset, watch }, is_in_line))
+        Ok((FollowedFile { path: path.to_owned(), file, id, offset, watch, was_idle: false }, is_in_line))
     }
 
     /// At the end of the open file: was it cut off, or does its name belong to another file by now?
@@ -119,11 +120,17 @@ impl Source for FollowedFile {
     }
 
     fn read(&mut self, chunk: &mut [u8]) -> io::Result<Read> {
-        if let Some(watch) = &mut self.watch {
+        if std::mem::replace(&mut self.was_idle, false)
+            && let Some(watch) = &mut self.watch
+        {
             watch.take();
         }
         match self.file.read(chunk) {
-            Ok(0) => self.look_around(),
+            Ok(0) => {
+                let read = self.look_around()?;
+                self.was_idle = read == Read::Nothing;
+                Ok(read)
+            }
             Ok(count) => {
                 self.offset += count as u64;
                 Ok(Read::Bytes(count))
@@ -182,9 +189,10 @@ impl Watch {
         self.of_file = inotify::add_watch(&self.inotify, path, WatchFlags::MODIFY).ok();
     }
 
-    /// Takes what has been told. What it says does not matter: the reader looks at everything.
+    /// Takes what has been told, before the file is read. What it says does not matter: the reader looks at
+    /// everything. What is left wakes the reader once more.
     fn take(&mut self) {
-        let mut events = [0_u8; 4096];
-        while matches!(rustix::io::read(&self.inotify, &mut events), Ok(1..) | Err(Errno::INTR)) {}
+        // It fails only where nothing is there.
+        rustix::io::read(&self.inotify, &mut [0_u8; 4096]).ok();
     }
 }

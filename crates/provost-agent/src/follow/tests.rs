@@ -1,3 +1,5 @@
+//! Logs that grow, are cut off and are rotated away, with and without somebody looking.
+
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::PathBuf;

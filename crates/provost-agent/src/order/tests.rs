@@ -1,3 +1,5 @@
+//! Orders that come once, twice, late, from the past, and around a crash.
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;

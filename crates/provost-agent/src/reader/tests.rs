@@ -1,3 +1,5 @@
+//! Lines become signals: which, with what said about them, and where a restart goes on.
+
 use std::fs;
 use std::path::Path;
 

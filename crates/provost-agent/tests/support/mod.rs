@@ -145,12 +145,17 @@ impl Controller {
         peer.send(self.authority.reply(&request.csr_pem, expires_at));
     }
 
-    /// Takes the next connection of a node and welcomes it.
+    /// Takes the next connection of a node and welcomes it. Its heart beats fast, so that no test waits for it.
     pub(crate) fn welcome(&self, epoch: u64) -> (Peer, provost_wire::Hello) {
+        self.welcome_with(epoch, 20)
+    }
+
+    /// The same with a pause between heartbeats, in milliseconds.
+    pub(crate) fn welcome_with(&self, epoch: u64, heartbeat_ms: u64) -> (Peer, provost_wire::Hello) {
         let mut peer = self.accept();
         assert!(peer.has_certificate());
         let Some(ToServer::Hello(hello)) = peer.read() else { panic!("a hello") };
-        peer.send(Welcome { epoch, server_time: Timestamp::from_millis(0), heartbeat_ms: 20 });
+        peer.send(Welcome { epoch, server_time: Timestamp::from_millis(0), heartbeat_ms });
         (peer, hello)
     }
 }
