@@ -110,7 +110,7 @@ impl Decisions {
     /// A new id. Whoever takes one must push an event that holds it, so that the next round starts at another
     /// sequence.
     pub fn id<I: From<Id> + Kind>(&mut self) -> I {
-        self.ids.next()
+        self.ids.make()
     }
 
     /// Adds a decision.

@@ -54,7 +54,7 @@ fn commit(
         let record = Record {
             v: VERSION,
             seq: state.seq,
-            id: IdSource::new(&state.site, state.seq).next(),
+            id: IdSource::new(&state.site, state.seq).make(),
             at: now,
             site: state.site.clone(),
             epoch: state.epoch + u64::from(starts),

@@ -32,7 +32,7 @@ impl IdSource {
     }
 
     /// The next id of the kind `I`.
-    pub fn next<I: From<Id> + Kind>(&mut self) -> I {
+    pub fn make<I: From<Id> + Kind>(&mut self) -> I {
         let ordinal = self.ordinal;
         self.ordinal += 1;
         I::from(Id::pack(self.site, I::CODE, self.seq, ordinal))
@@ -165,8 +165,8 @@ mod tests {
     #[test]
     fn ids_are_distinct_and_read_back() {
         let mut source = IdSource::new("hel-1", 0x00ab_cdef_0123_4567);
-        let node: NodeId = source.next();
-        let hold: HoldId = source.next();
+        let node: NodeId = source.make();
+        let hold: HoldId = source.make();
         assert_ne!(node.to_string()[5..], hold.to_string()[5..]);
         assert_eq!(node.to_string().parse::<NodeId>().unwrap(), node);
         assert!(node.to_string().parse::<HoldId>().is_err());
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_same_counters_make_the_same_id() {
-        let id = |site, seq| IdSource::new(site, seq).next::<AlertId>();
+        let id = |site, seq| IdSource::new(site, seq).make::<AlertId>();
         assert_eq!(id("a", 7), id("a", 7));
         assert_ne!(id("a", 7), id("b", 7));
         assert_ne!(id("a", 7), id("a", 8));

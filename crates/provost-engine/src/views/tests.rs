@@ -1,3 +1,5 @@
+//! What people read: the sentence of each type of record, the story of an incident, the verdict, every row.
+
 use std::collections::BTreeSet;
 
 use provost_model::body::{Body, KINDS, Source, SourceState};
@@ -15,7 +17,7 @@ fn record(body: Body) -> Record {
     Record {
         v: VERSION,
         seq: 7,
-        id: IdSource::new("test", 7).next(),
+        id: IdSource::new("test", 7).make(),
         at: T0,
         site: "test".to_owned(),
         epoch: 3,

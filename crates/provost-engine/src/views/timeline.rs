@@ -15,7 +15,17 @@ use super::words::{self, name_of};
 /// The sentence, without a full stop.
 pub fn timeline_text(record: &Record) -> String {
     let about = about(record);
-    match &record.body {
+    let sentence = system(record)
+        .or_else(|| fleet(&record.body, &about))
+        .or_else(|| response(&record.body, &about))
+        .or_else(|| recovery(&record.body));
+    // A type that no class tells still has its name.
+    sentence.unwrap_or_else(|| say(record.body.kind()))
+}
+
+/// What the controller, its configuration and its guard say.
+fn system(record: &Record) -> Option<String> {
+    Some(match &record.body {
         Body::ControllerStarted(data) => {
             format!("controller {} took over, epoch {}", data.version, record.epoch)
         }
@@ -41,6 +51,13 @@ pub fn timeline_text(record: &Record) -> String {
         Body::SignalsNotRecorded(data) => {
             format!("{} signals came while the journal could not be written", data.count)
         }
+        _ => return None,
+    })
+}
+
+/// Agents, sources, nodes, slots and jobs.
+fn fleet(body: &Body, about: &str) -> Option<String> {
+    Some(match body {
         Body::AgentTokenCreated(data) => {
             format!("enrolment token for {} nodes made, until {}", data.nodes.len(), data.expires_at)
         }
@@ -49,8 +66,8 @@ pub fn timeline_text(record: &Record) -> String {
         Body::AgentReported(data) => agent_reported(&data.node, data.gpus.as_ref().map(Vec::len)),
         Body::SourceChanged(data) => source_changed(&data.source.label(), data.state),
         Body::NodeAdopted(data) => format!("{} adopted as {}", data.name, data.phase.name()),
-        Body::NodeObserved(data) => node_observed(&about, data),
-        Body::NodePhaseChanged(data) => phase_changed(&about, data),
+        Body::NodeObserved(data) => node_observed(about, data),
+        Body::NodePhaseChanged(data) => phase_changed(about, data),
         Body::GpuIdentified(data) => format!("GPU {} of {about} identified by its UUID", data.gpu.index),
         Body::SlotCreated(data) => {
             format!(
@@ -62,12 +79,19 @@ pub fn timeline_text(record: &Record) -> String {
         Body::SlotUnbound(_) => format!("the spare left the slot of {about}"),
         Body::JobObserved(data) => job_observed(data),
         Body::JobForgotten(data) => format!("{} is not followed any more", data.job),
+        _ => return None,
+    })
+}
+
+/// Faults, incidents and holds.
+fn response(body: &Body, about: &str) -> Option<String> {
+    Some(match body {
         Body::EpisodeOpened(data) => episode_opened(data),
         Body::EpisodeRepeated(data) => {
             format!("{} seen {} more times on {}", condition(&data.key), data.count, data.key.node)
         }
         Body::AlertRaised(data) => format!("alert {} on {about}, {}", data.condition, name_of(&data.impact)),
-        Body::AlertChanged(data) => alert_changed(&about, data),
+        Body::AlertChanged(data) => alert_changed(about, data),
         Body::IncidentOpened(data) => format!("{} opened, {}: {}", data.number, data.severity, data.title),
         Body::IncidentAttached(data) => format!("another alert attached: {}", say(&data.reason)),
         Body::IncidentChanged(data) => {
@@ -82,11 +106,18 @@ pub fn timeline_text(record: &Record) -> String {
         },
         Body::IncidentNoted(_) => "note".to_owned(),
         Body::IncidentJob(data) => format!("{} was hit: {}", data.job, say(&data.reason)),
-        Body::HoldPlaced(data) => hold_placed(&about, data),
+        Body::HoldPlaced(data) => hold_placed(about, data),
         Body::HoldReleased(data) => format!("{} released {about}: {}", data.owner, say(&data.why)),
         Body::IsolationDeferred(data) => {
             format!("isolation of {about} waits for its budget, until {}", data.not_before)
         }
+        _ => return None,
+    })
+}
+
+/// Effects, executions and what people decided about them.
+fn recovery(body: &Body) -> Option<String> {
+    Some(match body {
         Body::EffectRequested(data) => format!("to do: {}", words::effect(&data.effect)),
         Body::EffectCompleted(data) => effect_completed(data),
         Body::EffectVoided(data) => format!("given up: {}", say(&data.why)),
@@ -101,7 +132,8 @@ pub fn timeline_text(record: &Record) -> String {
         Body::HumanAnswered(data) => human_answered(&data.step, &data.answers),
         Body::ApprovalDecided(data) if data.approved => "plan approved".to_owned(),
         Body::ApprovalDecided(_) => "plan rejected".to_owned(),
-    }
+        _ => return None,
+    })
 }
 
 /// The name of what the record is about.

@@ -1,0 +1,118 @@
+//! What runs by itself, and what is read from files: no command here asks a server, tokens aside.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use provost_model::time::Span;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Without --config it runs on embedded defaults: nothing outside is attached.")]
+pub struct Up {
+    /// Configuration
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Listen here rather than where the configuration says
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<std::net::SocketAddr>,
+}
+
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Production nodes of eight GPUs each
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(8..=20_000))]
+    pub nodes: u32,
+    /// Same seed, same story
+    #[arg(long, default_value_t = 7)]
+    pub seed: u64,
+    /// Virtual seconds a second; 0 waits for nothing
+    #[arg(long, default_value_t = 20)]
+    pub speed: u32,
+    /// End after this much virtual time
+    #[arg(long = "for", value_name = "TIME")]
+    pub until: Option<Span>,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Agent {
+    /// Configuration of the agent
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    #[command(subcommand)]
+    pub command: Option<AgentCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum AgentCommand {
+    /// Tokens for enrolment
+    #[command(subcommand)]
+    Token(Token),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Token {
+    /// Make a token; it is printed alone, once
+    Create {
+        /// Nodes that it may enrol: gpu[001-008],spare01
+        #[arg(long)]
+        nodes: String,
+        /// How often it may be used; once a node where it is not given
+        #[arg(long)]
+        uses: Option<u32>,
+        /// How long it is valid
+        #[arg(long, default_value = "1h")]
+        ttl: Span,
+        /// Why; kept sealed in the record
+        #[arg(long, short = 'm', default_value = "enrolment of agents")]
+        reason: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// Data directory, journal or export
+    pub path: PathBuf,
+    /// Public keys from elsewhere; without it the key beside the data is used, and said so
+    #[arg(long, value_name = "FILE")]
+    pub keys: Option<PathBuf>,
+    /// Also check that every record is in canonical form
+    #[arg(long)]
+    pub strict: bool,
+    /// Also fold the records and compare the result with the newest snapshot
+    #[arg(long)]
+    pub replay: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// Kernel log, or - for standard input
+    #[arg(required_unless_present = "catalogue")]
+    pub file: Option<PathBuf>,
+    /// Driver branch, for the layout of Xids 144-150; from R575 on where it is not given
+    #[arg(long)]
+    pub driver: Option<u32>,
+    /// Print every line, also those that mean nothing
+    #[arg(long)]
+    pub all: bool,
+    /// Print the whole catalogue as Markdown
+    #[arg(long, conflicts_with_all = ["file", "driver", "all"])]
+    pub catalogue: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Config {
+    /// Tell every error of a configuration, with line and key
+    Check {
+        /// Configuration
+        file: PathBuf,
+    },
+    /// Print a configuration with every default written out
+    Show {
+        /// Configuration
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+        /// With every default written out
+        #[arg(long)]
+        effective: bool,
+    },
+}
