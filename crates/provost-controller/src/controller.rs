@@ -16,7 +16,7 @@ use provost_model::time::Timestamp;
 
 use crate::emergency::Outage;
 use crate::handle::{Counters, Handle, Health};
-use crate::message::{Ack, Answer, Committed, Message};
+use crate::message::{Ack, Committed, Message, TakeAnswer};
 use crate::start::{Error, Progress, rebuild};
 
 /// Messages that wait at most.
@@ -41,6 +41,9 @@ pub trait Neighbours: Send {
     fn start(&mut self, work: Outstanding);
 }
 
+/// Gets records once they are durable, in order.
+pub type OnCommit = Box<dyn FnMut(&[Committed]) + Send>;
+
 /// What a controller is made of.
 pub struct Options {
     /// Site; the journal's, where it exists.
@@ -56,7 +59,7 @@ pub struct Options {
     /// The outside.
     pub neighbours: Box<dyn Neighbours>,
     /// Gets every record once it is durable, in order.
-    pub on_commit: Box<dyn FnMut(&[Committed]) + Send>,
+    pub on_commit: OnCommit,
 }
 
 /// Owner of State and journal.
@@ -70,7 +73,7 @@ pub struct Controller {
     pub(crate) merger: Merger,
     pub(crate) clock: Box<dyn Clock>,
     pub(crate) neighbours: Box<dyn Neighbours>,
-    pub(crate) on_commit: Box<dyn FnMut(&[Committed]) + Send>,
+    pub(crate) on_commit: OnCommit,
     pub(crate) health: Arc<Health>,
     pub(crate) counters: Arc<Counters>,
     /// Present while the journal can't be written.
@@ -86,7 +89,7 @@ pub struct Controller {
 #[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) records: Vec<Record>,
-    pub(crate) answers: Vec<(Box<dyn FnOnce(Answer) + Send>, Reply)>,
+    pub(crate) answers: Vec<(TakeAnswer, Reply)>,
     pub(crate) acks: Vec<Ack>,
     pub(crate) signals: Vec<Signal>,
     /// Why the batch must not become durable.

@@ -11,8 +11,8 @@ mod message;
 mod replay;
 mod start;
 
-pub use controller::{Clock, Controller, Neighbours, Options};
+pub use controller::{Clock, Controller, Neighbours, OnCommit, Options};
 pub use handle::{Counters, Handle, Health, TrySendError};
-pub use message::{Ack, Answer, Committed, Message, Unavailable};
+pub use message::{Ack, Answer, Committed, Message, TakeAnswer, Unavailable};
 pub use replay::{Replayed, replay};
 pub use start::{Error, Progress};

@@ -17,6 +17,9 @@ pub struct Unavailable;
 /// Answer to a command, given when its records are durable.
 pub type Answer = Result<Reply, Unavailable>;
 
+/// Takes the answer of one command.
+pub type TakeAnswer = Box<dyn FnOnce(Answer) + Send>;
+
 /// Called once the signals are durable or folded into an episode that is. Never called where they are not, so
 /// that the agent keeps them.
 pub type Ack = Box<dyn FnOnce() + Send>;
@@ -37,7 +40,7 @@ pub enum Message {
         /// The command's input.
         input: Input,
         /// Takes the answer.
-        answer: Box<dyn FnOnce(Answer) + Send>,
+        answer: TakeAnswer,
     },
     /// End the loop after this batch.
     Stop,
