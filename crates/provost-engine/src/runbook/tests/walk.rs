@@ -349,7 +349,7 @@ fn an_application_fault_is_a_note_and_nothing_else() {
     }
     let notes = notes(&site);
     assert_eq!(notes.len(), 1, "told once: {notes:?}");
-    assert!(notes[0].starts_with("provost: Xid 31: ") && notes[0].contains("compute-sanitizer"));
+    assert!(notes[0].starts_with("provost Xid 31: ") && notes[0].contains("compute-sanitizer"));
     assert_eq!((run(&site).state, run(&site).why.as_str()), (ExecutionState::Succeeded, "verified"));
     assert!(site.state.incidents.is_empty() && site.state.holds.is_empty());
 }

@@ -1,0 +1,265 @@
+//! The loop over a real journal: nothing is seen or done before it is durable, a journal that can't be written
+//! changes nothing, and a start comes to the same State.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use provost_controller::{Answer, Clock, Committed, Controller, Message, Neighbours, Options, replay};
+use provost_engine::Outstanding;
+use provost_journal::{Emergency, Journal, Reader, Sealer};
+use provost_model::fleet::{GpuFacts, NodeFacts};
+use provost_model::input::{Action, Command, Input, Reply};
+use provost_model::policy::{ClusterPolicy, EngineConfig, Mode, Role};
+use provost_model::record::{Actor, ActorKind};
+use provost_model::scheduler::{Observation, ObservedNode};
+use provost_model::signal::{Impact, PciAddress, Signal, SignalFields, SignalKind, Trust};
+use provost_model::time::Timestamp;
+use rusqlite::Connection;
+
+/// 2026-11-30T19:00:00Z.
+const T0: Timestamp = Timestamp::from_millis(1_796_065_200_000);
+const GPU: PciAddress = PciAddress { domain: 0, bus: 0x3b, device: 0, function: 0 };
+
+/// A directory of its own, removed at the end.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Directory {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("provost-controller-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Directory(dir)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // Left behind, it harms nobody.
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+/// The time that a test says it is.
+#[derive(Clone)]
+struct Told(Arc<Mutex<Timestamp>>);
+
+impl Clock for Told {
+    fn now(&self) -> Timestamp {
+        *self.0.lock().unwrap()
+    }
+}
+
+/// What came out of the controller, in order; each was looked up in the journal at that moment.
+#[derive(Clone)]
+struct Seen {
+    dir: PathBuf,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Seen {
+    /// Notes it, with whether the journal that others read holds the record `seq`.
+    fn note(&self, what: &str, seq: u64) {
+        let durable = Reader::open(&self.dir).unwrap().size().unwrap() > seq;
+        self.log.lock().unwrap().push(format!("{what}{}", if durable { "" } else { " before its record" }));
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.log.lock().unwrap())
+    }
+}
+
+impl Neighbours for Seen {
+    fn start(&mut self, work: Outstanding) {
+        self.note(&format!("{:?} {}", work.approach, work.effect.name()), work.intent);
+    }
+}
+
+struct Site {
+    controller: Controller,
+    now: Told,
+    seen: Seen,
+}
+
+impl Site {
+    fn open(dir: &Path) -> Site {
+        let now = Told(Arc::new(Mutex::new(T0)));
+        let seen = Seen { dir: dir.to_owned(), log: Arc::default() };
+        let live = seen.clone();
+        let options = Options {
+            site: "test".to_owned(),
+            journal: Journal::open(dir, provost_journal::Options::new("test")).unwrap(),
+            emergency: Emergency::open(&Emergency::default_path(dir)).unwrap(),
+            sealer: Sealer::open(dir, true).unwrap(),
+            clock: Box::new(now.clone()),
+            neighbours: Box::new(seen.clone()),
+            on_commit: Box::new(move |committed: &[Committed]| {
+                committed.iter().for_each(|one| live.note(one.record.kind(), one.record.seq));
+            }),
+        };
+        Site { controller: Controller::open(options, &mut |_| ()).unwrap(), now, seen }
+    }
+
+    /// One node that runs in mode `act`.
+    fn start(&mut self) {
+        let gpu = GpuFacts { index: 2, pci: GPU, uuid: None, model: None, serial: None };
+        let node = NodeFacts {
+            name: "gpu001".to_owned(),
+            serial: None,
+            rack: None,
+            leaf: None,
+            slurm: Some("main/gpu001".to_owned()),
+            gpus: vec![gpu],
+        };
+        let policy = ClusterPolicy { mode: None, partitions: Vec::new(), spare_partition: None };
+        let config = EngineConfig {
+            site: "test".to_owned(),
+            mode: Mode::Act,
+            clusters: BTreeMap::from([("main".to_owned(), policy)]),
+            inventory: vec![node],
+            ..EngineConfig::default()
+        };
+        let node = ObservedNode { state: "IDLE".to_owned(), ..ObservedNode::default() };
+        let poll = Observation {
+            cluster: "main".to_owned(),
+            at: T0,
+            nodes: BTreeMap::from([("gpu001".to_owned(), node)]),
+            jobs: Vec::new(),
+            jobs_pending: 0,
+            partitions: BTreeMap::new(),
+            unparsed: 0,
+        };
+        let started =
+            Input::Started { version: "1".to_owned(), config: Box::new(config), runbooks: Vec::new() };
+        self.controller
+            .process(vec![Message::Input(started), Message::Input(Input::Observed(Box::new(poll)))]);
+        self.seen.take();
+    }
+
+    fn wait(&self, seconds: u64) {
+        let mut now = self.now.0.lock().unwrap();
+        *now = *now + Duration::from_secs(seconds);
+    }
+
+    /// An agent tells of a lost GPU.
+    fn lose_gpu(&mut self) {
+        let seen = self.seen.clone();
+        let signal = Signal {
+            node: "gpu001".to_owned(),
+            kind: SignalKind::Xid,
+            code: Some(79),
+            pci: Some(GPU),
+            impact: Impact::Info,
+            fields: SignalFields::default(),
+            at: self.now.now(),
+            boot_id: None,
+            sequence: None,
+            historic: false,
+            trust: Trust::Kernel,
+            line: "NVRM: Xid (PCI:0000:3b:00): 79, made up".to_owned(),
+        };
+        let next = self.controller.state().seq;
+        let ack = Box::new(move || seen.note("ack", next));
+        self.controller.process(vec![Message::Signals { signals: vec![signal], ack }]);
+    }
+
+    /// A person stops the guard; gives the answer.
+    fn stop_guard(&mut self) -> Answer {
+        let answered = Arc::new(Mutex::new(None));
+        let command = Command {
+            actor: Actor { kind: ActorKind::Human, sub: "local:admin".to_owned() },
+            roles: BTreeSet::from([Role::Admin]),
+            request: "request-1".to_owned(),
+            reason: "a test".to_owned(),
+            action: Action::GuardStop,
+        };
+        let (seen, slot, next) = (self.seen.clone(), Arc::clone(&answered), self.controller.state().seq);
+        let answer = Box::new(move |answer: Answer| {
+            if answer.is_ok() {
+                seen.note("answer", next);
+            }
+            *slot.lock().unwrap() = Some(answer);
+        });
+        self.controller.process(vec![Message::Ask { input: Input::Command(Box::new(command)), answer }]);
+        answered.lock().unwrap().take().expect("every question is answered")
+    }
+}
+
+#[test]
+fn nothing_is_seen_or_done_before_it_is_durable() {
+    let dir = Directory::new();
+    let mut site = Site::open(&dir.0);
+    site.start();
+    site.lose_gpu();
+    let seen = site.seen.take();
+    assert!(seen.iter().all(|what| !what.ends_with(" before its record")), "{seen:?}");
+    let at = |what: &str| seen.iter().position(|seen| seen == what).expect(what);
+    assert!(
+        at("episode.opened") < at("hold.placed") && at("hold.placed") < at("effect.requested"),
+        "{seen:?}"
+    );
+    assert!(at("effect.requested") < at("ack") && at("ack") < at("Act scheduler_hold"), "{seen:?}");
+    assert!(matches!(site.stop_guard(), Ok(Reply::Accepted { .. })));
+    assert_eq!(site.seen.take(), ["guard.stopped", "answer"]);
+    assert_eq!(*site.controller.handle().state(), *site.controller.state(), "readers see all of it");
+}
+
+#[test]
+fn a_journal_that_can_not_be_written_changes_nothing_but_contains() {
+    let dir = Directory::new();
+    let mut site = Site::open(&dir.0);
+    site.start();
+    let before = site.controller.state().clone();
+    let somebody = Connection::open(dir.0.join("journal.db")).unwrap();
+    somebody.execute_batch("BEGIN IMMEDIATE").unwrap();
+
+    let refused = site.stop_guard().expect_err("nothing can be recorded");
+    assert!(refused.to_string().contains("nothing was changed"), "{refused}");
+    assert!(!site.controller.handle().health().journal_available());
+    assert_eq!(*site.controller.state(), before);
+    assert_eq!(site.seen.take(), [""; 0], "nobody saw anything");
+
+    // A hard fault contains its node all the same, and the agent keeps its signal.
+    site.lose_gpu();
+    assert_eq!(site.seen.take(), ["Act scheduler_hold before its record"]);
+    assert_eq!(Emergency::open(&Emergency::default_path(&dir.0)).unwrap().entries().len(), 1);
+    assert_eq!(*site.controller.state(), before);
+
+    // By itself, once the journal can be written.
+    somebody.execute_batch("ROLLBACK").unwrap();
+    site.wait(2);
+    site.controller.process(Vec::new());
+    assert!(site.controller.handle().health().journal_available());
+    let seen = site.seen.take();
+    let merged = ["journal.emergency_merged", "signals.not_recorded", "episode.opened"];
+    assert_eq!(seen[..3], merged, "{seen:?}");
+    assert_eq!(seen.last().unwrap(), "Act scheduler_hold", "the hold has its record, and is written again");
+    assert!(Emergency::open(&Emergency::default_path(&dir.0)).unwrap().entries().is_empty());
+    assert_eq!(site.controller.state().holds.len(), 1);
+}
+
+#[test]
+fn a_start_comes_to_the_same_state_and_only_asks_after_what_was_begun() {
+    let dir = Directory::new();
+    let mut site = Site::open(&dir.0);
+    site.start();
+    site.lose_gpu();
+    let (state, open) = (site.controller.state().clone(), site.controller.state().effects.len());
+    assert_eq!(open, 1, "the hold was asked for and nobody answered");
+    let intent = *state.effects.keys().next().unwrap();
+    drop(site);
+    assert_eq!(replay(&dir.0).unwrap().records, state.seq);
+
+    let mut site = Site::open(&dir.0);
+    assert_eq!(*site.controller.state(), state);
+    let config = Box::new(state.config.clone());
+    let started = Input::Started { version: "2".to_owned(), config, runbooks: Vec::new() };
+    site.controller.process(vec![Message::Input(started)]);
+    assert_eq!(site.controller.state().epoch, state.epoch + 1);
+    assert!(site.controller.state().effects[&intent].unknown, "nobody knows whether it was done");
+    assert_eq!(site.seen.take().last().unwrap(), "Probe scheduler_hold");
+}
