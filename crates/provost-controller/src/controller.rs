@@ -16,7 +16,7 @@ use provost_model::time::Timestamp;
 
 use crate::emergency::Outage;
 use crate::handle::{Counters, Handle, Health};
-use crate::message::{Ack, Message, OnCommit, TakeAnswer};
+use crate::message::{Ack, Committed, Message, TakeAnswer};
 use crate::start::{Error, Progress, rebuild};
 
 /// Messages that wait at most.
@@ -42,7 +42,7 @@ pub trait Neighbours: Send {
 }
 
 /// Gets records once they are durable, in order.
-pub type OnCommit = OnCommit;
+pub type OnCommit = Box<dyn FnMut(&[Committed]) + Send>;
 
 /// What a controller is made of.
 pub struct Options {

@@ -13,6 +13,6 @@ mod start;
 
 pub use controller::{Clock, Controller, Neighbours, OnCommit, Options};
 pub use handle::{Counters, Handle, Health, TrySendError};
-pub use message::{Ack, Answer, Committed, Message, OnCommit, TakeAnswer, Unavailable};
+pub use message::{Ack, Answer, Committed, Message, TakeAnswer, Unavailable};
 pub use replay::{Replayed, replay};
 pub use start::{Error, Progress};

@@ -65,6 +65,3 @@ pub struct Committed {
     /// Its canonical bytes.
     pub bytes: Arc<[u8]>,
 }
-
-/// Gets every record once it is durable, in order.
-pub type OnCommit = Box<dyn FnMut(&[Committed]) + Send>;
