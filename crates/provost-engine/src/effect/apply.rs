@@ -40,6 +40,9 @@ pub(crate) fn apply_completed(state: &mut State, record: &Record, data: &EffectC
         EffectResult::Unknown { .. } => {
             open.probes += u32::from(open.unknown);
             open.unknown = true;
+            let probes = open.probes;
+            let due = super::answer_due(state, record.at, probes);
+            state.timers.set(TimerKey::Effect(data.intent), due);
         }
         EffectResult::Done { observed, notes } => {
             state.effects.remove(&data.intent);

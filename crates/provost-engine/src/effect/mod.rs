@@ -34,6 +34,12 @@ pub(crate) fn backoff(state: &State, failures: u32) -> Duration {
     first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(MAX_BACKOFF)
 }
 
+/// When a probe of an intent that is unknown since `at` must have an answer: executors wait at most as long as the
+/// longest backoff before they ask. None where it is not asked any more.
+pub(crate) fn answer_due(state: &State, at: Timestamp, probes: u32) -> Option<Timestamp> {
+    (probes < MAX_PROBES).then(|| at + state.config.timers.effect.0 + MAX_BACKOFF)
+}
+
 /// A result came in. One for an intent that is not open says nothing new: it is late, or told twice.
 pub(crate) fn on_result(state: &State, intent: u64, result: &EffectResult, out: &mut Decisions) {
     let Some(open) = state.effects.get(&intent) else { return };
@@ -44,15 +50,17 @@ pub(crate) fn on_result(state: &State, intent: u64, result: &EffectResult, out: 
     complete(state, intent, open, result, out);
 }
 
-/// Intents whose deadline has passed are unknown from then on.
+/// Intents whose deadline has passed are unknown from then on. A probe whose answer does not come either counts as
+/// one without an answer, so that the next is made: messages to agents get lost.
 pub(crate) fn react(state: &State, now: Timestamp, out: &mut Decisions) {
     let late = state.timers.due(now).filter_map(|key| match key {
         TimerKey::Effect(intent) => Some(*intent),
         _ => None,
     });
     for intent in late {
-        if let Some(open) = state.effects.get(&intent).filter(|open| !open.unknown) {
-            complete(state, intent, open, &EffectResult::Unknown { code: "timeout".to_owned() }, out);
+        if let Some(open) = state.effects.get(&intent) {
+            let code = if open.unknown { "no_answer" } else { "timeout" };
+            complete(state, intent, open, &EffectResult::Unknown { code: code.to_owned() }, out);
         }
     }
 }

@@ -8,6 +8,7 @@ use provost_model::input::{Action, Input};
 use provost_model::policy::{Mode, ModeScope, Role};
 
 use super::MAX_PROBES;
+use crate::state::TimerKey;
 use crate::outstanding;
 use crate::state::Outstanding;
 use crate::testing::Site;
@@ -53,6 +54,20 @@ fn without_a_result_it_is_unknown_once_its_time_is_over() {
     assert_eq!(one(&site).intent, order.intent);
     let told = site.bodies(|body| if let Body::EffectCompleted(data) = body { Some(data) } else { None });
     assert_eq!(told[0].result, EffectResult::Unknown { code: "timeout".to_owned() });
+}
+
+#[test]
+fn a_probe_whose_answer_is_lost_is_made_again_and_not_for_ever() {
+    let (mut site, order) = holding();
+    site.answer(&order, unknown());
+    let mut asked = 0;
+    while let Some(at) = site.state.timers.get(&TimerKey::Effect(order.intent)) {
+        site.now = at;
+        site.feed(Input::Tick);
+        asked += 1;
+        assert_eq!((one(&site).approach, one(&site).probes), (Approach::Probe, asked));
+    }
+    assert_eq!(asked, MAX_PROBES);
 }
 
 #[test]

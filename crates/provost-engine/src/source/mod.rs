@@ -18,6 +18,7 @@ use provost_model::time::Timestamp;
 
 pub(crate) use start::on_started;
 
+use crate::effect;
 use crate::event::{Decisions, Event};
 use crate::state::{AgentFacts, EnrolmentToken, Node, SourceHealth, State, TimerKey};
 
@@ -30,12 +31,17 @@ const MAX_TEXT: usize = 64;
 
 pub(crate) fn apply_started(state: &mut State, record: &Record, _: &ControllerStarted) {
     state.epoch = record.epoch;
+    let mut asked = Vec::new();
     for (intent, open) in &mut state.effects {
         if open.epoch != record.epoch {
             open.unknown = true;
-            // Its deadline would only say that it is unknown.
-            state.timers.set(TimerKey::Effect(*intent), None);
+            asked.push((*intent, open.probes));
         }
+    }
+    for (intent, probes) in asked {
+        // Its deadline would only say that it is unknown.
+        let due = effect::answer_due(state, record.at, probes);
+        state.timers.set(TimerKey::Effect(intent), due);
     }
     state.dirty.all = true;
 }
