@@ -8,9 +8,9 @@ use provost_model::input::{Action, Input};
 use provost_model::policy::{Mode, ModeScope, Role};
 
 use super::MAX_PROBES;
-use crate::state::TimerKey;
 use crate::outstanding;
 use crate::state::Outstanding;
+use crate::state::TimerKey;
 use crate::testing::Site;
 use crate::testing::executor::not_done;
 
