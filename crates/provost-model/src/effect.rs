@@ -46,6 +46,11 @@ pub enum Effect {
         /// The note; our own words, no personal data.
         text: String,
     },
+    /// Take every note of ours off the jobs of a cluster that have not ended.
+    NotesOff {
+        /// Cluster.
+        cluster: String,
+    },
     /// Let a spare serve in these partitions.
     PartitionJoin {
         /// Cluster.
@@ -83,6 +88,7 @@ impl Effect {
             Effect::SchedulerRelease { .. } => "scheduler_release",
             Effect::JobRequeue { .. } => "job_requeue",
             Effect::JobNote { .. } => "job_note",
+            Effect::NotesOff { .. } => "notes_off",
             Effect::PartitionJoin { .. } => "partition_join",
             Effect::PartitionLeave { .. } => "partition_leave",
             Effect::AgentAction { .. } => "agent_action",

@@ -111,7 +111,10 @@ pub(crate) fn shows(view: &NodeView, effect: &Effect) -> bool {
         }
         Effect::PartitionJoin { partitions, .. } => partitions.iter().all(|p| view.partitions.contains(p)),
         Effect::PartitionLeave { partitions, .. } => !partitions.iter().any(|p| view.partitions.contains(p)),
-        Effect::JobRequeue { .. } | Effect::JobNote { .. } | Effect::AgentAction { .. } => false,
+        Effect::JobRequeue { .. }
+        | Effect::JobNote { .. }
+        | Effect::NotesOff { .. }
+        | Effect::AgentAction { .. } => false,
     }
 }
 
@@ -122,7 +125,10 @@ pub(crate) fn target<'a>(effect: &'a Effect, in_cluster: &str) -> Option<&'a str
         | Effect::SchedulerRelease { cluster, node }
         | Effect::PartitionJoin { cluster, node, .. }
         | Effect::PartitionLeave { cluster, node, .. } => (cluster == in_cluster).then_some(node.as_str()),
-        Effect::JobRequeue { .. } | Effect::JobNote { .. } | Effect::AgentAction { .. } => None,
+        Effect::JobRequeue { .. }
+        | Effect::JobNote { .. }
+        | Effect::NotesOff { .. }
+        | Effect::AgentAction { .. } => None,
     }
 }
 
@@ -142,7 +148,16 @@ pub(crate) fn apply_done(
         | Effect::PartitionLeave { cluster, node, .. } => {
             SchedulerName { cluster: cluster.clone(), node: node.clone() }
         }
-        Effect::JobRequeue { .. } | Effect::JobNote { .. } | Effect::AgentAction { .. } => return,
+        Effect::JobNote { job, .. } => {
+            // For detach: somewhere in this cluster stands a note of ours.
+            state.noted.insert(job.cluster.clone());
+            return;
+        }
+        Effect::NotesOff { cluster } => {
+            state.noted.remove(cluster);
+            return;
+        }
+        Effect::JobRequeue { .. } | Effect::AgentAction { .. } => return,
     };
     let Some(node) = state.scheduler_names.get(&name).and_then(|id| state.nodes.get_mut(id)) else { return };
     let before = node.observed.clone();
@@ -178,7 +193,10 @@ pub(crate) fn apply_done(
         Effect::PartitionLeave { partitions, .. } => {
             view.partitions.retain(|partition| !partitions.contains(partition));
         }
-        Effect::JobRequeue { .. } | Effect::JobNote { .. } | Effect::AgentAction { .. } => {}
+        Effect::JobRequeue { .. }
+        | Effect::JobNote { .. }
+        | Effect::NotesOff { .. }
+        | Effect::AgentAction { .. } => {}
     }
     if availability(before.as_ref()) != availability(node.observed.as_ref()) {
         node.observed_at = Some(at);

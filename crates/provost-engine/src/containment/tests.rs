@@ -358,6 +358,22 @@ fn detach_leaves_no_mark_and_keeps_the_holds() {
 }
 
 #[test]
+fn detach_takes_the_notes_off_the_jobs_once() {
+    let mut site = Site::new(2);
+    site.with_runbooks();
+    site.run_job(7, &[("gpu001", &[0])]);
+    site.xid("gpu001", 31, 0);
+    site.carry_out();
+    assert!(site.state.noted.contains("main"), "a note was left at the job");
+    site.ask(Role::Admin, Action::Detach);
+    let off = Effect::NotesOff { cluster: "main".to_owned() };
+    assert_eq!(crate::outstanding(&site.state).map(|work| work.effect).collect::<Vec<_>>(), [off]);
+    site.carry_out();
+    assert!(site.state.noted.is_empty());
+    assert_eq!(site.ask(Role::Admin, Action::Detach), Reply::Already);
+}
+
+#[test]
 fn a_comment_of_somebody_else_leaves_no_room_for_our_mark() {
     let mut site = Site::new(2);
     site.nodes.get_mut("gpu001").unwrap().comment = "rack 7".to_owned();

@@ -129,6 +129,14 @@ impl Merger {
         if self.late.is_empty() { self.wakes.first().map(|(at, _)| *at) } else { Some(Timestamp::default()) }
     }
 
+    /// The faults of this node were judged to be over: what comes next is news and waits for nothing (B23).
+    pub fn renew(&mut self, node: &str) {
+        let keys: Vec<EpisodeKey> = self.open.keys().filter(|key| key.node == node).cloned().collect();
+        for key in keys {
+            self.close(&key);
+        }
+    }
+
     fn close(&mut self, key: &EpisodeKey) {
         if let Some(mut open) = self.open.remove(key) {
             self.late.extend(open.repeats(key));
@@ -211,6 +219,22 @@ mod tests {
         assert!(with(1));
         assert!(!with(4));
         assert_eq!((10..40).filter(|advice| with(*advice)).count(), MAX_VERDICTS - 2);
+    }
+
+    #[test]
+    fn after_a_recovery_the_next_signal_goes_on_at_once() {
+        let mut merger = Merger::new(Duration::from_secs(5));
+        let news =
+            |merger: &mut Merger, node: &str, at| merger.offer(signal(node, 79, Some(0)), ms(at)).is_some();
+        for (node, at) in [("gpu001", 0), ("gpu002", 0)] {
+            assert!(news(&mut merger, node, at));
+        }
+        assert!(!news(&mut merger, "gpu001", 1));
+        merger.renew("gpu001");
+        assert!(news(&mut merger, "gpu001", 2));
+        assert!(!news(&mut merger, "gpu002", 2), "another node's faults are not over");
+        let counted = merger.due(ms(2));
+        assert!(matches!(counted[..], [Input::Repeats { count: 1, .. }]), "nothing is lost: {counted:?}");
     }
 
     #[test]

@@ -113,6 +113,7 @@ fn mode_of(state: &State, effect: &Effect) -> Mode {
         | Effect::SchedulerRelease { cluster, .. }
         | Effect::PartitionJoin { cluster, .. }
         | Effect::PartitionLeave { cluster, .. } => (Some(cluster), Vec::from_iter(node_of(state, effect))),
+        Effect::NotesOff { cluster } => (Some(cluster), Vec::new()),
         Effect::AgentAction { .. } => (None, Vec::from_iter(node_of(state, effect))),
     };
     let of_nodes = nodes.iter().filter_map(|id| state.nodes.get(id)).map(|node| state.mode_of(node)).min();
@@ -128,7 +129,7 @@ fn node_of(state: &State, effect: &Effect) -> Option<NodeId> {
         | Effect::PartitionJoin { cluster, node, .. }
         | Effect::PartitionLeave { cluster, node, .. } => state.scheduler_node(cluster, node).map(|n| n.id),
         Effect::AgentAction { node, .. } => state.node_by_name(node).map(|n| n.id),
-        Effect::JobRequeue { .. } | Effect::JobNote { .. } => None,
+        Effect::JobRequeue { .. } | Effect::JobNote { .. } | Effect::NotesOff { .. } => None,
     }
 }
 

@@ -114,7 +114,9 @@ fn release(state: &State, id: HoldId, asked: &Asked<'_>, out: &mut Decisions) ->
 /// Takes every mark of ours away, in any mode. The guard stops with it, or containment would write them again;
 /// holds stay in the journal. Asked for again once the intents are done, it answers that nothing is left.
 fn detach(state: &State, now: Timestamp, asked: &Asked<'_>, out: &mut Decisions) -> Reply {
-    let effects: BTreeSet<Effect> = state.nodes.values().flat_map(|node| marks(state, node)).collect();
+    let notes = state.noted.iter().map(|cluster| Effect::NotesOff { cluster: cluster.clone() });
+    let effects: BTreeSet<Effect> =
+        state.nodes.values().flat_map(|node| marks(state, node)).chain(notes).collect();
     let running: Vec<&Effect> = state
         .effects
         .values()

@@ -80,7 +80,9 @@ fn due(state: &State, incident: &Incident, runbook: &str) -> bool {
         "cause_cleared" => true,
         _ => last.state == ExecutionState::Succeeded,
     };
-    let again = |alert: &Alert| alert.state != AlertState::Resolved && alert.last_at > ended;
+    // A line that came during the last steps may have raised its alert only after them.
+    let again =
+        |alert: &Alert| alert.state != AlertState::Resolved && alert.last_at.max(alert.raised_at) > ended;
     by_itself && super::cause::alerts_of(state, incident, runbook).any(again)
 }
 

@@ -65,6 +65,8 @@ pub struct State {
     pub jobs: BTreeMap<JobKey, Job>,
     /// Jobs that hold a node now, by node.
     pub jobs_by_node: BTreeMap<NodeId, BTreeSet<JobKey>>,
+    /// Clusters in which notes of ours may stand at jobs.
+    pub noted: BTreeSet<String>,
     /// Episodes that may still repeat; bounded.
     pub episodes: BTreeMap<EpisodeKey, Episode>,
     /// Openings of episodes, oldest first: what is dropped next.
@@ -118,6 +120,7 @@ impl State {
             agents: BTreeMap::new(),
             tokens: BTreeMap::new(),
             jobs: BTreeMap::new(),
+            noted: BTreeSet::new(),
             jobs_by_node: BTreeMap::new(),
             episodes: BTreeMap::new(),
             episode_order: VecDeque::new(),

@@ -89,7 +89,9 @@ impl Site {
                     not_done("failed", true)
                 }
             }
-            Effect::JobNote { .. } | Effect::AgentAction { .. } => done_as("", vec![]),
+            Effect::JobNote { .. } | Effect::NotesOff { .. } | Effect::AgentAction { .. } => {
+                done_as("", vec![])
+            }
         }
     }
 }
@@ -120,7 +122,10 @@ fn write(seen: &mut ObservedNode, effect: &Effect, notes: &mut Vec<String>) {
         }
         Effect::PartitionJoin { partitions, .. } => seen.partitions.extend(partitions.iter().cloned()),
         Effect::PartitionLeave { partitions, .. } => seen.partitions.retain(|p| !partitions.contains(p)),
-        Effect::JobRequeue { .. } | Effect::JobNote { .. } | Effect::AgentAction { .. } => {}
+        Effect::JobRequeue { .. }
+        | Effect::JobNote { .. }
+        | Effect::NotesOff { .. }
+        | Effect::AgentAction { .. } => {}
     }
     seen.state = flags(seen);
 }

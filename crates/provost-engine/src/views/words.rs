@@ -22,6 +22,7 @@ pub(super) fn effect(effect: &Effect) -> String {
         Effect::SchedulerRelease { cluster, node } => format!("take our mark off {node} in {cluster}"),
         Effect::JobRequeue { job, .. } => format!("requeue {job}"),
         Effect::JobNote { job, .. } => format!("leave a note at {job}"),
+        Effect::NotesOff { cluster } => format!("take our notes off the jobs of {cluster}"),
         Effect::PartitionJoin { cluster, node, partitions } => {
             format!("let {node} serve in {} of {cluster}", partitions.join(", "))
         }

@@ -164,6 +164,7 @@ fn cluster_of(effect: &Effect) -> Option<&str> {
     match effect {
         Effect::SchedulerHold { cluster, .. }
         | Effect::SchedulerRelease { cluster, .. }
+        | Effect::NotesOff { cluster }
         | Effect::PartitionJoin { cluster, .. }
         | Effect::PartitionLeave { cluster, .. } => Some(cluster),
         Effect::JobRequeue { job, .. } | Effect::JobNote { job, .. } => Some(&job.cluster),

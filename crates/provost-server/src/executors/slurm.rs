@@ -1,6 +1,8 @@
 //! Effects on Slurm, in the adapter's words.
 
-use provost_connect::slurm::{Cluster, Error, Gap, GapWatch, HoldMark, Outcome, Owner, Probe, WriteError};
+use provost_connect::slurm::{
+    Cluster, Error, Gap, GapWatch, HoldMark, Mark, Outcome, Owner, Probe, WriteError,
+};
 use provost_model::effect::{Effect, EffectResult};
 use provost_model::ids::HoldId;
 use provost_model::scheduler::COMMENT_PREFIX;
@@ -46,6 +48,7 @@ pub(super) async fn act(cluster: &Cluster, effect: &Effect) -> EffectResult {
         Effect::JobNote { job, text } => {
             cluster.note_job(job, text).await.map(|job| (format!("{:?}", job.state), Vec::new()))
         }
+        Effect::NotesOff { .. } => take_notes_off(cluster).await,
         Effect::PartitionJoin { node, partitions, .. } => {
             cluster.add_to_partitions(node, partitions).await.map(|read| (names(&read), Vec::new()))
         }
@@ -69,6 +72,11 @@ pub(super) async fn probe(cluster: &Cluster, effect: &Effect) -> EffectResult {
         Effect::SchedulerRelease { node, .. } => cluster.probe_release(node).await,
         Effect::JobRequeue { job, restarts } => cluster.probe_requeue(job, *restarts).await,
         Effect::JobNote { job, text } => cluster.probe_note(job, text).await,
+        Effect::NotesOff { .. } => match notes(cluster).await {
+            Ok(notes) if notes.is_empty() => Probe::Done,
+            Ok(_) => Probe::NotDone,
+            Err(error) => Probe::Unknown(error),
+        },
         Effect::PartitionJoin { node, partitions, .. } => {
             cluster.probe_partitions(node, partitions, true).await
         }
@@ -85,6 +93,22 @@ pub(super) async fn probe(cluster: &Cluster, effect: &Effect) -> EffectResult {
             EffectResult::Unknown { code: code(&error).to_owned() }
         }
     }
+}
+
+/// Notes of ours at jobs that Slurm still lets anybody change.
+async fn notes(cluster: &Cluster) -> Result<Vec<Mark>, Error> {
+    let (marks, _) = cluster.marks().await?;
+    Ok(marks.into_iter().filter(|mark| matches!(mark, Mark::JobNote { ended: false, .. })).collect())
+}
+
+async fn take_notes_off(cluster: &Cluster) -> Result<(String, Vec<String>), WriteError> {
+    let before = |source| WriteError { outcome: Outcome::NotDone, source };
+    let found = notes(cluster).await.map_err(before)?;
+    for note in &found {
+        cluster.clear_mark(note).await?;
+    }
+    let left = notes(cluster).await.map_err(|source| WriteError { outcome: Outcome::Unknown, source })?;
+    Ok((format!("{} notes taken off, {} left", found.len(), left.len()), Vec::new()))
 }
 
 async fn release_node(cluster: &Cluster, node: &str) -> Result<(String, Vec<String>), WriteError> {

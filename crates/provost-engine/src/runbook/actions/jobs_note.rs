@@ -83,7 +83,10 @@ mod tests {
         for condition in ["xid.13", "xid.31", "xid.43", "xid.45", "xid.8", "kernel.other"] {
             let text = text(condition);
             assert!(text.starts_with("provost "), "{text}");
-            assert!(text.len() <= 400 && !text.chars().any(char::is_control) && !text.ends_with(' '), "{text}");
+            assert!(
+                text.len() <= 400 && !text.chars().any(char::is_control) && !text.ends_with(' '),
+                "{text}"
+            );
         }
     }
 }

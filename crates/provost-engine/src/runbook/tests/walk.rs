@@ -247,6 +247,26 @@ fn a_fault_that_comes_again_after_the_test_starts_from_the_beginning() {
     assert_eq!(run(&site).state, ExecutionState::AwaitingHuman);
 }
 
+/// Case B23: repeats are told late, so the line may be older than the end of the execution that it begins again.
+#[test]
+fn a_fault_that_comes_again_during_the_last_steps_begins_a_new_execution() {
+    let mut site = site();
+    site.xid("gpu001", 79, 3);
+    go(&mut site);
+    repaired(&mut site);
+    site.carry_out();
+    let key = site.state.episodes.keys().next().cloned().expect("an episode");
+    let last_at = site.now + Duration::from_secs(1);
+    go(&mut site);
+    let first = run(&site).id;
+    let ended = run(&site).ended_at.expect("the execution has ended");
+    assert!(last_at < ended);
+    site.feed(Input::Repeats { key, count: 1, last_at });
+    assert_ne!(run(&site).id, first);
+    go(&mut site);
+    assert_eq!(run(&site).state, ExecutionState::AwaitingHuman);
+}
+
 #[test]
 fn an_execution_that_is_aborted_undoes_what_it_did() {
     let mut site = site();
