@@ -8,9 +8,11 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError, bounded};
 use provost_engine::detect::Merger;
 use provost_engine::{Outstanding, State, Turn, next_deadline, turn};
 use provost_journal::{Emergency, Journal, Sealer, Snapshots};
+use provost_model::body::Body;
 use provost_model::effect::Approach;
 use provost_model::input::{Input, Reply};
 use provost_model::record::{Record, Sealed, Sensitive};
+use provost_model::response::AlertState;
 use provost_model::signal::Signal;
 use provost_model::time::Timestamp;
 
@@ -261,6 +263,9 @@ impl Controller {
         let mut sealing = Sealing::new(&self.sealer);
         let outcome = turn(&mut self.state, now, input, &mut sealing);
         batch.failed = batch.failed.take().or(sealing.failed);
+        for node in outcome.records.iter().filter_map(recovered) {
+            self.merger.renew(node);
+        }
         batch.records.extend(outcome.records);
         if matches!(input, Input::Started { .. }) {
             self.merger = Merger::new(self.state.config.timers.merge.0);
@@ -279,5 +284,13 @@ impl Controller {
             }
         }
         self.started = wanted;
+    }
+}
+
+/// The node whose alert a record ends.
+fn recovered(record: &Record) -> Option<&str> {
+    match &record.body {
+        Body::AlertChanged(data) if data.state == AlertState::Resolved => record.subject.as_ref()?.node.as_deref(),
+        _ => None,
     }
 }
