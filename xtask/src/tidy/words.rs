@@ -31,7 +31,7 @@ const CARELESS: &[Rule] = &[
 const REPLACED: &[Rule] = &[
     (concat!("audit", "verify"), "`provost-verify`"),
     (concat!("audit-", "event"), "`record`"),
-    (concat!("led", "ger"), "`timebook`, or `journal`"),
+    (concat!("led", "ger"), "`journal`"),
     (concat!("telemetry-", "lost"), "a `stale` source"),
     (concat!("gpu-fallen-", "off-bus"), "`gpu-lost`"),
 ];
