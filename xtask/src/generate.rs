@@ -1,5 +1,5 @@
-//! Pages of `docs/reference/` that are written by the program they describe, so that they can't drift from it.
-//! They are committed, so that a change of them is seen in review.
+//! Files that are written by the program they describe, so that they can't drift from it. They are committed,
+//! so that a change of them is seen in review.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,11 @@ use crate::suite::build;
 use crate::workspace::Workspace;
 
 /// The generated files. A new one is one more line here.
-const PAGES: &[Page] = &[Page { file: "docs/reference/cli.md", source: Source::Help }];
+const PAGES: &[Page] = &[
+    Page { file: "docs/reference/cli.md", source: Source::Help },
+    Page { file: "docs/reference/faults.md", source: Source::Output(&["explain", "--catalogue"]) },
+    Page { file: "runbooks/schema.json", source: Source::Output(&["runbook", "schema"]) },
+];
 
 /// A generated file.
 struct Page {
@@ -21,7 +25,6 @@ struct Page {
 }
 
 /// Where the text of a page comes from.
-#[expect(dead_code, reason = "pages of the second kind come with the commands that print them")]
 enum Source {
     /// The help of `provost` and of every command below it.
     Help,

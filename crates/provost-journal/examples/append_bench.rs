@@ -27,6 +27,7 @@ fn run(dir: &Path, pairs: usize, commits: u32) -> Result<(), Box<dyn Error>> {
     let mut journal = Journal::open(dir, Options::new("bench"))?;
     let mut plain = File::create(dir.join("plain"))?;
     let mut ratios = Vec::new();
+    let mut rates = Vec::new();
     for pair in 0..pairs {
         // The order alternates, so that neither always pays for what the other left behind.
         let (journal_time, plain_time) = if pair % 2 == 0 {
@@ -43,10 +44,20 @@ fn run(dir: &Path, pairs: usize, commits: u32) -> Result<(), Box<dyn Error>> {
             f64::from(commits) / plain_time.as_secs_f64(),
         );
         ratios.push(ratio);
+        rates.push(f64::from(commits) / journal_time.as_secs_f64());
     }
-    ratios.sort_by(f64::total_cmp);
-    println!("median ratio {:.2}", ratios[ratios.len() / 2]);
+    println!(
+        "bench: journal_to_plain={:.2} commits_per_s={:.0} pairs={pairs} commits={commits}",
+        median(&mut ratios),
+        median(&mut rates),
+    );
     Ok(())
+}
+
+/// The middle one; of an even number the upper of the two.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 fn append(journal: &mut Journal, commits: u32) -> Result<Duration, Box<dyn Error>> {

@@ -28,15 +28,14 @@ fn run(dir: &Path, records: u64, batch: u64) -> Result<(), Box<dyn Error>> {
 
     let begin = Instant::now();
     drop(Journal::open(dir, Options::new("bench"))?);
-    println!("open: {:.3} s", begin.elapsed().as_secs_f64());
+    println!("bench: records={records} batch={batch} open_s={:.3}", begin.elapsed().as_secs_f64());
 
     for strict in [false, true] {
         let (begin, cpu) = (Instant::now(), cpu_seconds()?);
         let report = verify(dir, &VerifyOptions { strict, ..VerifyOptions::default() })?;
         let (seconds, cpu) = (begin.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
         println!(
-            "verify{}: {seconds:.1} s, of them {cpu:.1} s on the processor; {:.2} µs a record, {} checkpoints",
-            if strict { " --strict" } else { "" },
+            "bench: strict={strict} verify_s={seconds:.1} cpu_s={cpu:.1} us_per_record={:.2} checkpoints={}",
             seconds * 1e6 / records as f64,
             report.checkpoints
         );
