@@ -298,15 +298,6 @@ impl Ask<'_> {
     }
 }
 
-/// Something at the node's scheduler is ours: a drain, or a place in another node's slot.
-fn is_marked(node: &Value) -> bool {
-    let schedulers = node.get("schedulers").and_then(Value::as_array);
-    let ours = schedulers.into_iter().flatten().any(|scheduler| {
-        output::field(scheduler, "reason") == "ours" || output::field(scheduler, "desired") == "held"
-    });
-    ours || node.get("serving_for").is_some_and(|slot| !slot.is_null())
-}
-
 /// `state=all`, or nothing.
 fn state(all: bool) -> (&'static str, Option<String>) {
     ("state", all.then(|| "all".to_owned()))

@@ -9,7 +9,7 @@ use crate::error::{Error, Exit};
 use crate::output;
 
 /// Tells the story line by line.
-pub fn demo(demo: &cli::Demo) -> Result<(), Error> {
+pub fn run(demo: &cli::Demo) -> Result<(), Error> {
     let options = DemoOptions { nodes: demo.nodes, seed: demo.seed, until: demo.until.map(|span| span.0) };
     let story = Story::new(options).map_err(|e| Error::chain(Exit::Failure, &e))?;
     let begun = Instant::now();
@@ -29,4 +29,3 @@ fn clock(at: Duration) -> String {
     let tenths = at.as_millis() / 100;
     format!("{:02}:{:02}.{}", tenths / 600, tenths / 10 % 60, tenths % 10)
 }
-

@@ -1,6 +1,7 @@
 //! What each command does: those of this program first, then those that ask a server.
 
 mod ask;
+mod demo;
 mod explain;
 mod journal;
 mod local;
@@ -16,7 +17,7 @@ pub fn run(cli: Cli) -> Result<u8, Error> {
     let Cli { global, command } = cli;
     match command {
         Command::Up(up) => local::up(&global, up).map(done),
-        Command::Demo(_) => Err(Error::new(crate::error::Exit::Failure, "not yet")),
+        Command::Demo(demo) => demo::run(&demo).map(done),
         Command::Agent(Agent { config, command: None }) => local::agent(config).map(done),
         Command::Agent(Agent {
             command: Some(AgentCommand::Token(Token::Create { nodes, uses, ttl, reason })),
