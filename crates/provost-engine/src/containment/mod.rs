@@ -163,6 +163,18 @@ pub(crate) fn apply_done(
     let before = node.observed.clone();
     node.written_at = Some(at);
     let view = node.observed.get_or_insert_with(|| NodeView { busy: true, ..NodeView::default() });
+    take_over(view, effect, observed, notes);
+    if availability(before.as_ref()) != availability(node.observed.as_ref()) {
+        node.observed_at = Some(at);
+    }
+    let id = node.id;
+    state.dirty.nodes.insert(id);
+    set_timer(state, id);
+    slot::set_timers_of(state, id);
+}
+
+/// What an effect that was read back says of its node.
+fn take_over(view: &mut NodeView, effect: &Effect, observed: &str, notes: &[String]) {
     let noted = |code: &str| notes.iter().any(|note| note == code);
     match effect {
         Effect::SchedulerHold { hold, .. } => {
@@ -198,13 +210,6 @@ pub(crate) fn apply_done(
         | Effect::NotesOff { .. }
         | Effect::AgentAction { .. } => {}
     }
-    if availability(before.as_ref()) != availability(node.observed.as_ref()) {
-        node.observed_at = Some(at);
-    }
-    let id = node.id;
-    state.dirty.nodes.insert(id);
-    set_timer(state, id);
-    slot::set_timers_of(state, id);
 }
 
 /// Takes over what was read back, where it is the scheduler's flags: `MIXED+DRAIN`. A probe may say other words.
