@@ -70,14 +70,14 @@ pub(crate) fn may_disrupt(state: &State, now: Timestamp, execution: &Execution) 
     Ok(())
 }
 
-/// Executions that disrupt something now. One that waits for a person disrupts nothing more than its node,
-/// which is counted as unavailable.
+/// Executions that disrupt something now. One that waits for a person, or for a spare to become idle, disrupts
+/// nothing more than its node, which is counted as unavailable.
 fn disruptions(state: &State) -> impl Iterator<Item = &Execution> {
     state
         .open_executions
         .iter()
         .filter_map(|id| state.executions.get(id))
-        .filter(|run| crate::runbook::acts(run.state) && crate::runbook::disrupts(state, run))
+        .filter(|run| crate::runbook::is_at_work(run) && crate::runbook::disrupts(state, run))
 }
 
 /// What the governor counts, for people.

@@ -62,6 +62,16 @@ pub(crate) const fn acts(state: ExecutionState) -> bool {
     }
 }
 
+/// Waits in which an execution does nothing to its node: another may act in the meantime, as when the jobs that
+/// the first waits for hold a second GPU that is lost.
+const PASSIVE: [&str; 5] = ["jobs", "second_look", "soak", "spare", "spare_jobs"];
+
+/// The execution acts and does not merely wait for others: it holds its node's lock and counts as a disruption.
+pub(crate) fn is_at_work(run: &Execution) -> bool {
+    let passive = run.state == ExecutionState::Waiting && PASSIVE.contains(&run.why.as_str());
+    acts(run.state) && !passive
+}
+
 /// The execution takes something away from users while it acts.
 pub(crate) fn disrupts(state: &State, run: &Execution) -> bool {
     state.runbooks.get(&run.version).is_none_or(|runbook| runbook.risk >= Risk::R2)

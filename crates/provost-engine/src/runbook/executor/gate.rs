@@ -2,10 +2,9 @@
 
 use provost_model::body::Purpose;
 use provost_model::policy::Mode;
-use provost_model::runbook::ExecutionState;
 use provost_model::time::Timestamp;
 
-use super::super::{acts, disrupts, mode_of};
+use super::super::{disrupts, is_at_work, mode_of};
 use super::{MODE_ADVISE, MODE_OBSERVE};
 use crate::governor;
 use crate::state::{Execution, State};
@@ -38,15 +37,6 @@ pub(super) fn admission(state: &State, now: Timestamp, run: &Execution) -> Optio
     governor::may_disrupt(state, now, run).err().map(str::to_owned)
 }
 
-/// Waits in which an execution does nothing to its node: another may act in the meantime, as when the jobs that
-/// the first waits for hold a second GPU that is lost.
-const PASSIVE: [&str; 5] = ["jobs", "second_look", "soak", "spare", "spare_jobs"];
-
-fn holds_lock(run: &Execution) -> bool {
-    let passive = run.state == ExecutionState::Waiting && PASSIVE.contains(&run.why.as_str());
-    acts(run.state) && !passive
-}
-
 /// The lock that another execution holds: one acts on a node at a time, and what one has asked for must be
 /// answered before the next begins.
 pub(in super::super) fn lock(state: &State, run: &Execution) -> Option<String> {
@@ -64,7 +54,7 @@ pub(in super::super) fn lock(state: &State, run: &Execution) -> Option<String> {
             _ => false,
         })
     };
-    if !others().any(holds_lock) && !left_over() {
+    if !others().any(is_at_work) && !left_over() {
         return None;
     }
     let name = state.nodes.get(&node).map_or("-", |node| node.name.as_str());
