@@ -47,7 +47,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "bench: signals_per_s={:.0} records_per_signal={:.3} signals_per_commit={:.0} \
          generator_cpu_percent={:.0} process_cpu_percent={:.0} rounds={rounds} target={TARGET}",
-        median.signals, median.records_per_signal, median.signals_per_commit, median.generator, median.process,
+        median.signals,
+        median.records_per_signal,
+        median.signals_per_commit,
+        median.generator,
+        median.process,
     );
     handle.send(Message::Stop)?;
     running.join().map_err(|_| "the controller panicked")?;

@@ -290,7 +290,9 @@ impl Controller {
 /// The node whose alert a record ends.
 fn recovered(record: &Record) -> Option<&str> {
     match &record.body {
-        Body::AlertChanged(data) if data.state == AlertState::Resolved => record.subject.as_ref()?.node.as_deref(),
+        Body::AlertChanged(data) if data.state == AlertState::Resolved => {
+            record.subject.as_ref()?.node.as_deref()
+        }
         _ => None,
     }
 }

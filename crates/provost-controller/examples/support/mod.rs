@@ -105,7 +105,8 @@ pub fn site() -> [Input; 2] {
         partitions: BTreeMap::from([("batch".to_owned(), (0..NODES).map(node_name).collect())]),
         unparsed: 0,
     };
-    let started = Input::Started { version: "bench".to_owned(), config: Box::new(config), runbooks: Vec::new() };
+    let started =
+        Input::Started { version: "bench".to_owned(), config: Box::new(config), runbooks: Vec::new() };
     [started, Input::Observed(Box::new(poll))]
 }
 
