@@ -17,7 +17,7 @@ pub fn list(page: &Value, columns: &[Column], format: Format) -> Result<(), Erro
         Format::Json => pretty(page)?,
         Format::Yaml => yaml(page)?,
         Format::Jsonl => lines(rows.iter().map(Value::to_string)),
-        Format::Name => lines(rows.iter().map(|row| name(row))),
+        Format::Name => lines(rows.iter().map(name)),
         Format::Csv => table::csv(rows, columns),
         Format::Table => table::render(rows, columns, false),
         Format::Wide => table::render(rows, columns, true),
