@@ -231,7 +231,10 @@ pub(crate) fn agent_token_create(asked: &Asked<'_>) -> Result<Built, Problem> {
     }
     let (token, token_sha256) = asked.backend.new_secret();
     if token.is_empty() {
-        return Err(Problem::new(Kind::Internal, "the system gives no random bytes, so no token can be made"));
+        return Err(Problem::new(
+            Kind::Internal,
+            "the system gives no random bytes, so no token can be made",
+        ));
     }
     let ttl = u64::try_from(asked.fields.number("ttl_seconds").unwrap_or_default()).unwrap_or_default();
     let expires_at = asked.backend.now() + std::time::Duration::from_secs(ttl);
