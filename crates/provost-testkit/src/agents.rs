@@ -1,0 +1,192 @@
+//! Agents on the cluster's nodes, configured by the project's own example, and the kernel logs that they read.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::daemon::Daemon;
+use crate::programs::{program, project_root};
+use crate::site::{EXAMPLE_DIR, Site, example};
+use crate::wait::wait_until;
+
+/// A GPU of every node is lost.
+pub const XID_79: &str =
+    "NVRM: Xid (PCI:0000:3b:00.0): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.";
+/// A program's fault on a GPU of every node.
+pub const XID_31: &str = "NVRM: Xid (PCI:0000:3b:00.0): 31, pid=4711, name=python3, Ch 00000008, intr 00000000. MMU Fault: \
+     ENGINE GRAPHICS GPCCLIENT_T1_0 faulted @ 0x7f12_34567000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_READ";
+
+/// How the example begins each of its nodes.
+const NODE: &str = "[[node]]";
+
+/// The agents of all nodes of the example.
+#[derive(Debug)]
+pub struct Agents {
+    kmsg: PathBuf,
+    state: PathBuf,
+    /// By the file of their configuration: one for all, and one for each node that has a process of its own.
+    processes: BTreeMap<String, Daemon>,
+    log: PathBuf,
+    dir: PathBuf,
+}
+
+impl Agents {
+    /// Enrols the agents of all nodes with the site's controller, and waits until all have reported. The nodes of
+    /// `own` have a process of their own each, so that one can fall silent; those of `kmsg` read records of the
+    /// kernel's device in place of plain lines.
+    ///
+    /// # Panics
+    /// Where they do not report in time.
+    #[track_caller]
+    pub fn enrol(site: &Site, own: &[&str], kmsg: &[&str]) -> Agents {
+        let testbed = site.testbed_dir();
+        let (dir, folder) = (site.dir().to_owned(), testbed.join("kmsg"));
+        fs::remove_dir_all(&folder).ok();
+        fs::create_dir_all(&folder).expect("a folder for the kernel logs");
+        for node in names() {
+            File::create(folder.join(format!("{node}.log"))).expect("an empty kernel log");
+        }
+        install_actions(testbed);
+        let args = ["agent", "token", "create", "--nodes", "gpu[001-008],spare[01-02]", "--uses", "10"];
+        fs::write(dir.join("token"), site.provost(&args).ok().out).expect("the token can be written");
+
+        let mut agents = Agents {
+            kmsg: folder,
+            state: dir.join("agent"),
+            processes: BTreeMap::new(),
+            log: dir.join("agent.log"),
+            dir,
+        };
+        for (name, text) in configurations(site, own, kmsg) {
+            fs::write(agents.dir.join(&name), text).expect("the configuration can be written");
+            agents.start(&name);
+        }
+        agents.wait_reported(site);
+        agents
+    }
+
+    #[track_caller]
+    fn start(&mut self, name: &str) {
+        let file = self.dir.join(name);
+        let args = ["--config", file.to_str().expect("a path of text")];
+        let daemon = Daemon::start("provost-agent", &program("provost-agent"), &args, &self.log);
+        self.processes.insert(name.to_owned(), daemon);
+    }
+
+    #[track_caller]
+    fn wait_reported(&self, site: &Site) {
+        wait_until("every agent has reported", Duration::from_secs(20), || {
+            let nodes = site.items(&["node", "list"]);
+            let silent: Vec<&str> = nodes
+                .iter()
+                .filter(|node| node["health"] == "unknown")
+                .filter_map(|node| node["name"].as_str())
+                .collect();
+            if nodes.len() == 10 && silent.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{} nodes, silent: {silent:?}", nodes.len()))
+            }
+        });
+    }
+
+    /// Lets the kernel of a node write a line.
+    ///
+    /// # Panics
+    /// Where the file can't be written.
+    pub fn kernel(&self, node: &str, line: &str) {
+        let path = self.kmsg.join(format!("{node}.log"));
+        let file = File::options().create(true).append(true).open(&path);
+        let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+        written.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
+
+    /// Ends the process of a node that has its own, as a crash would.
+    ///
+    /// # Panics
+    /// Where it has none.
+    #[track_caller]
+    pub fn kill9(&mut self, node: &str) {
+        self.processes.remove(&file_of(node)).expect("the node has a process of its own").kill9();
+    }
+
+    /// Starts it again.
+    #[track_caller]
+    pub fn revive(&mut self, node: &str) {
+        self.start(&file_of(node));
+    }
+
+    /// Sequences of the intents that the agents have started, of all nodes, in the order of their logs.
+    ///
+    /// # Panics
+    /// Where a log can't be read.
+    pub fn orders_started(&self) -> Vec<u64> {
+        let mut started = Vec::new();
+        for folder in fs::read_dir(&self.state).expect("the agents have a state").flatten() {
+            let log = folder.path().join("orders.log");
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            for line in text.lines() {
+                let entry: Value = serde_json::from_str(line).unwrap_or_default();
+                if entry["entry"] == "started" {
+                    started.push(entry["intent"].as_u64().expect("an intent has a sequence"));
+                }
+            }
+        }
+        started
+    }
+}
+
+/// The nodes of the example.
+fn names() -> impl Iterator<Item = String> {
+    let spares = (1..=2).map(|n| format!("spare{n:02}"));
+    (1..=8).map(|n| format!("gpu{n:03}")).chain(spares)
+}
+
+fn file_of(node: &str) -> String {
+    format!("agent-{node}.toml")
+}
+
+/// The example's configuration: for all nodes that share a process, and for each that has its own.
+fn configurations(site: &Site, own: &[&str], kmsg: &[&str]) -> BTreeMap<String, String> {
+    let path = |name: &str| format!("{EXAMPLE_DIR}/{name}");
+    let of_site = |name: &str| site.dir().join(name).display().to_string();
+    let text = example("agent.toml")
+        .replace(&path("provost/ca.pem"), &site.data().join("ca.pem").display().to_string())
+        .replace(&path("token"), &of_site("token"))
+        .replace(&path("agent"), &of_site("agent"))
+        .replace(EXAMPLE_DIR, &site.testbed_dir().display().to_string())
+        .replace("127.0.0.1:8443", site.address());
+    let (head, rest) = text.split_once(NODE).expect("the example has nodes");
+    let (nodes, actions) = rest.split_once("# All").expect("the example has actions");
+    let mut shared = head.to_owned();
+    let mut all = BTreeMap::new();
+    for node in nodes.split(NODE) {
+        let named = |names: &[&str]| names.iter().any(|name| node.contains(&format!("name = \"{name}\"")));
+        let format = if named(kmsg) { "\"kmsg\"" } else { "\"text\"" };
+        let section = format!("{NODE}{}", node.replace("\"text\"", format));
+        match own.iter().find(|name| named(&[name])) {
+            Some(name) => drop(all.insert(file_of(name), format!("{head}{section}# All{actions}"))),
+            None => shared += &section,
+        }
+    }
+    all.insert("agent.toml".to_owned(), format!("{shared}# All{actions}"));
+    all
+}
+
+/// The example's actions, where the example says that they are.
+fn install_actions(testbed: &Path) {
+    let to = testbed.join("actions");
+    fs::create_dir_all(&to).expect("a folder for the actions");
+    let from = project_root().join("examples/testbed/actions");
+    for action in fs::read_dir(&from).expect("the example has actions").flatten() {
+        let path = to.join(action.file_name());
+        fs::copy(action.path(), &path).expect("an action can be copied");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("an action can be run");
+    }
+    fs::create_dir_all(testbed.join("fail")).expect("a folder for what is to fail");
+}
