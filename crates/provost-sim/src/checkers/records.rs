@@ -1,0 +1,215 @@
+//! Promises about what is recorded.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use provost_engine::State;
+use provost_engine::state::Execution;
+use provost_model::body::{Body, ExecutionChanged, HoldPlaced};
+use provost_model::effect::Effect;
+use provost_model::fleet::Phase;
+use provost_model::ids::{ExecutionId, NodeId};
+use provost_model::record::Record;
+use provost_model::response::{Classification, HoldOwner};
+use provost_model::runbook::{ExecutionState, OnFail, Risk, StepState};
+use provost_model::time::Timestamp;
+
+use super::Violation;
+
+/// Conditions of programs, not of hardware (ruling 7).
+const APPLICATION: [&str; 4] = ["xid.13", "xid.31", "xid.43", "xid.45"];
+
+/// Waits in which an execution does nothing.
+const IDLE_WAITS: [&str; 5] = ["jobs", "second_look", "soak", "spare", "spare_jobs"];
+
+/// What is remembered about the records.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    /// Isolations by automation, oldest first.
+    isolations: VecDeque<(Timestamp, NodeId)>,
+    /// Executions that were ever said to be over.
+    ended: BTreeMap<ExecutionId, ExecutionState>,
+    /// Nodes whose release was asked for in this turn.
+    releases: Vec<(u64, String)>,
+    last_at: Timestamp,
+}
+
+impl Records {
+    /// What must be so before the record is folded in.
+    pub(super) fn before(&mut self, state: &State, record: &Record) -> Option<Violation> {
+        let fail = |promise, detail: String| {
+            Some(Violation::new(record.at, promise, format!("record {}: {detail}", record.seq)))
+        };
+        if record.seq != state.seq || record.at < self.last_at {
+            return fail("records come in order", format!("at {}, after {}", record.at, self.last_at));
+        }
+        self.last_at = record.at;
+        match &record.body {
+            Body::IncidentOpened(data) => {
+                let condition = state.alerts.get(&data.alert).map(|alert| alert.condition.as_str());
+                if condition.is_some_and(|condition| APPLICATION.contains(&condition)) {
+                    return fail("a fault of a program opens no incident", format!("{condition:?}"));
+                }
+                None
+            }
+            Body::HoldPlaced(data) => self.hold(state, record, data),
+            Body::ExecutionChanged(data) => self.execution(state, record, data),
+            Body::EffectRequested(data) => {
+                if let Effect::SchedulerRelease { node, .. } = &data.effect {
+                    self.releases.push((record.seq, node.clone()));
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// What must be so after the record was folded in.
+    pub(super) fn after(&mut self, state: &State, record: &Record) -> Option<Violation> {
+        if !matches!(record.body, Body::ExecutionChanged(_)) {
+            return None;
+        }
+        // A wait for jobs, time or a spare takes nothing away from anybody.
+        let acts = |run: &&Execution| match run.state {
+            ExecutionState::Waiting => !IDLE_WAITS.contains(&run.why.as_str()),
+            ExecutionState::Running | ExecutionState::Paused | ExecutionState::Compensating => true,
+            _ => false,
+        };
+        let disrupts =
+            |run: &&Execution| state.runbooks.get(&run.version).is_some_and(|book| book.risk >= Risk::R2);
+        // One that has begun may go on when a person answers, whatever others began since.
+        let fresh = match &record.body {
+            Body::ExecutionChanged(data) if data.to == ExecutionState::Running => {
+                let run = state.executions.get(&data.execution).filter(disrupts);
+                run.is_some_and(|run| run.steps.iter().all(|step| step.attempts == 0))
+            }
+            _ => false,
+        };
+        let running = state.executions.values().filter(acts).filter(disrupts).count();
+        let limit = state.config.governor.concurrent_disruptions as usize;
+        (fresh && running > limit).then(|| {
+            let detail = format!("record {}: {running} disruptions at once, {limit} are allowed", record.seq);
+            Violation::new(record.at, "disruptions stay inside their budget", detail)
+        })
+    }
+
+    fn hold(&mut self, state: &State, record: &Record, data: &HoldPlaced) -> Option<Violation> {
+        let fail = |promise, detail: String| {
+            Some(Violation::new(record.at, promise, format!("record {}: {detail}", record.seq)))
+        };
+        if let HoldOwner::Incident(number) = &data.owner {
+            let incident = state.incident_by_number(number);
+            let mut alerts =
+                incident.into_iter().flat_map(|i| &i.alerts).filter_map(|id| state.alerts.get(id));
+            if !alerts.any(|alert| alert.classifications.contains(&Classification::BlocksPlacement)) {
+                return fail("only what blocks placement holds a node", number.clone());
+            }
+        }
+        // A node that is held already loses nothing by another hold.
+        if !data.isolation || state.holds_on(data.node).next().is_some() {
+            return None;
+        }
+        let limits = &state.config.governor;
+        let window = limits.window.0;
+        self.isolations.push_back((record.at, data.node));
+        self.isolations.retain(|(at, _)| *at + window > record.at);
+        let share = state.nodes.len() * limits.isolations_percent as usize / 100;
+        let allowed = share.max(limits.isolations_per_window as usize);
+        if self.isolations.len() > allowed {
+            let detail =
+                format!("{} isolations inside {window:?}, {allowed} are allowed", self.isolations.len());
+            return fail("isolations stay inside their budget", detail);
+        }
+        None
+    }
+
+    fn execution(&mut self, state: &State, record: &Record, data: &ExecutionChanged) -> Option<Violation> {
+        let fail = |promise, detail: String| {
+            let detail = format!("record {}: {} {detail}", record.seq, data.execution);
+            Some(Violation::new(record.at, promise, detail))
+        };
+        if let Some(ended) = self.ended.get(&data.execution) {
+            return fail("what is over stays over", format!("from {} to {}", ended.name(), data.to.name()));
+        }
+        let Some(run) = state.executions.get(&data.execution) else {
+            return fail("an execution is known before it changes", String::new());
+        };
+        if run.state != data.from || !may_follow(data.from, data.to) {
+            let detail = format!(
+                "{} is {}, goes from {} to {}",
+                run.runbook,
+                run.state.name(),
+                data.from.name(),
+                data.to.name()
+            );
+            return fail("an execution moves by its state machine", detail);
+        }
+        if data.why.is_empty() {
+            return fail("every state says why", data.to.name().to_owned());
+        }
+        if data.to.is_final() {
+            self.ended.insert(data.execution, data.to);
+        }
+        if data.to == ExecutionState::Succeeded
+            && let Some(step) = unfinished(state, run)
+        {
+            return fail("succeeded means that every step was verified", step);
+        }
+        None
+    }
+
+    /// A turn is over: what was released in it stands where work is allowed.
+    pub(super) fn turned(&mut self, now: Timestamp, state: &State) -> Option<Violation> {
+        for (seq, name) in std::mem::take(&mut self.releases) {
+            let Some(node) = state
+                .nodes
+                .values()
+                .find(|node| node.scheduler.as_ref().is_some_and(|scheduler| scheduler.node == name))
+            else {
+                continue;
+            };
+            if !matches!(node.phase, Phase::InService | Phase::Probation | Phase::Spare | Phase::Lost) {
+                let detail = format!("record {seq}: {name} is {}", node.phase.name());
+                return Some(Violation::new(
+                    now,
+                    "a node is released only into service or probation",
+                    detail,
+                ));
+            }
+        }
+        None
+    }
+}
+
+/// A step that is neither verified, skipped, nor one that the runbook goes on without.
+fn unfinished(state: &State, run: &Execution) -> Option<String> {
+    let book = state.runbooks.get(&run.version)?;
+    let bad = |id: &str, step: StepState| match step {
+        StepState::Succeeded | StepState::Skipped => false,
+        StepState::Failed => book.steps.iter().any(|step| step.id == *id && step.on_fail != OnFail::Continue),
+        _ => true,
+    };
+    let step = run.steps.iter().find(|step| bad(&step.id, step.state))?;
+    Some(format!("{} is {:?}", step.id, step.state))
+}
+
+/// The moves of an execution (03 §4.2).
+fn may_follow(from: ExecutionState, to: ExecutionState) -> bool {
+    use ExecutionState::*;
+    match from {
+        Succeeded | RolledBack | Cancelled => false,
+        // A cause that is gone, or a person, may end anything that is not over.
+        _ if to == Cancelled => true,
+        _ if from == to => true,
+        Proposed => matches!(to, AwaitingApproval | Queued),
+        AwaitingApproval => matches!(to, Queued),
+        Queued => matches!(to, Running | AwaitingApproval | Compensating | Paused | NeedsOperator),
+        Running | Waiting => matches!(
+            to,
+            Running | Waiting | AwaitingHuman | Paused | NeedsOperator | Compensating | Succeeded | Queued
+        ),
+        AwaitingHuman => matches!(to, Running | Queued | Paused | NeedsOperator | Compensating),
+        Paused => matches!(to, Running | Waiting | Queued | AwaitingHuman | Compensating | NeedsOperator),
+        NeedsOperator => matches!(to, Running | Queued | Compensating | Paused | AwaitingHuman),
+        Compensating => matches!(to, RolledBack | NeedsOperator),
+    }
+}

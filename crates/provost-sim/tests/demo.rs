@@ -1,0 +1,76 @@
+//! The demo's story.
+
+use std::time::Duration;
+
+use provost_sim::demo::{Demo, DemoOptions, Line};
+
+fn story(nodes: u32, seed: u64) -> Vec<Line> {
+    let demo = Demo::new(DemoOptions { nodes, seed, until: None }).expect("a folder for the journal");
+    demo.collect::<Result<_, _>>().expect("the story is told")
+}
+
+fn told(lines: &[Line], what: &str) -> usize {
+    let found = lines.iter().position(|line| line.text.contains(what));
+    found.unwrap_or_else(|| panic!("nothing says `{what}`:\n{}", text(lines)))
+}
+
+fn text(lines: &[Line]) -> String {
+    lines.iter().map(|line| format!("{:>8.3} {}\n", line.at.as_secs_f64(), line.text)).collect()
+}
+
+#[test]
+fn a_lost_gpu_and_everything_that_follows() {
+    let lines = story(64, 7);
+    println!("{}", text(&lines));
+    let order = [
+        "takes over an empty journal",
+        "68 nodes: 64 in production, 4 spares, 544 GPUs",
+        "INC-2026-000001 SEV2",
+        "is drained, read back as",
+        "is back in the queue",
+        "serves in place of",
+        "waits for a person",
+        "Xid 45",
+        "runs again, on",
+        "the technician answers",
+        "the test passed",
+        "takes work again",
+        "goes back to the spares",
+        "INC-2026-000001 is resolved",
+        "journal verified",
+        "false isolations 0",
+    ];
+    for what in order {
+        told(&lines, what);
+    }
+    assert!(told(&lines, "is drained") < told(&lines, "is back in the queue"), "{}", text(&lines));
+    assert!(told(&lines, "the technician answers") < told(&lines, "the test passed"));
+    assert!(lines.windows(2).all(|pair| pair[0].at <= pair[1].at), "{}", text(&lines));
+    assert!(lines.len() < 60, "{} lines", lines.len());
+    assert!(lines.last().is_some_and(|line| line.at < Duration::from_secs(900)));
+}
+
+#[test]
+fn the_same_seed_tells_the_same() {
+    assert_eq!(story(16, 3), story(16, 3));
+    assert_ne!(story(16, 3), story(16, 4));
+}
+
+#[test]
+fn it_ends_when_it_is_told_to() {
+    let until = Duration::from_secs(30);
+    let demo = Demo::new(DemoOptions { nodes: 16, seed: 1, until: Some(until) }).expect("a folder");
+    let lines: Vec<Line> = demo.collect::<Result<_, _>>().expect("the story is told");
+    assert_eq!(lines.last().map(|line| line.at), Some(until));
+    told(&lines, "journal verified");
+}
+
+#[test]
+fn it_goes_on_at_somebodys_pace_and_shows_the_site() {
+    let mut demo = Demo::new(DemoOptions { nodes: 16, seed: 1, until: None }).expect("a folder");
+    let lines = demo.advance_to(Duration::from_secs(10)).expect("the story is told");
+    told(&lines, "16 in production");
+    let handle = demo.handle().expect("a controller runs");
+    assert_eq!(handle.state().nodes.len(), 17);
+    assert!(!demo.is_over());
+}
