@@ -21,9 +21,21 @@ pub struct ParseTimestampError {
 }
 
 impl Timestamp {
-    /// From milliseconds since the Unix epoch.
+    /// The earliest time that can be written and read back: the year 0.
+    pub const MIN: Timestamp = Timestamp(-62_167_219_200_000);
+    /// The latest: two days before the year 10000, where the calendar library ends.
+    pub const MAX: Timestamp = Timestamp(253_402_207_200_999);
+
+    /// From milliseconds since the Unix epoch, held between [`Timestamp::MIN`] and [`Timestamp::MAX`]: a time
+    /// that can't be read back would make the whole journal after it unreadable.
     pub const fn from_millis(millis: i64) -> Timestamp {
-        Timestamp(millis)
+        if millis < Timestamp::MIN.0 {
+            Timestamp::MIN
+        } else if millis > Timestamp::MAX.0 {
+            Timestamp::MAX
+        } else {
+            Timestamp(millis)
+        }
     }
 
     /// Milliseconds since the Unix epoch.
@@ -46,7 +58,7 @@ impl std::ops::Add<Duration> for Timestamp {
     type Output = Timestamp;
 
     fn add(self, length: Duration) -> Timestamp {
-        Timestamp(self.0.saturating_add(i64::try_from(length.as_millis()).unwrap_or(i64::MAX)))
+        Timestamp::from_millis(self.0.saturating_add(i64::try_from(length.as_millis()).unwrap_or(i64::MAX)))
     }
 }
 
@@ -54,7 +66,7 @@ impl std::ops::Sub<Duration> for Timestamp {
     type Output = Timestamp;
 
     fn sub(self, length: Duration) -> Timestamp {
-        Timestamp(self.0.saturating_sub(i64::try_from(length.as_millis()).unwrap_or(i64::MAX)))
+        Timestamp::from_millis(self.0.saturating_sub(i64::try_from(length.as_millis()).unwrap_or(i64::MAX)))
     }
 }
 
@@ -87,8 +99,10 @@ impl FromStr for Timestamp {
 
     fn from_str(text: &str) -> Result<Timestamp, ParseTimestampError> {
         text.parse::<jiff::Timestamp>()
+            .ok()
             .map(|at| Timestamp(at.as_millisecond()))
-            .map_err(|_| ParseTimestampError { text: text.chars().take(40).collect() })
+            .filter(|at| (Timestamp::MIN..=Timestamp::MAX).contains(at))
+            .ok_or_else(|| ParseTimestampError { text: text.chars().take(40).collect() })
     }
 }
 
@@ -175,6 +189,20 @@ mod tests {
         check(1_796_072_400_123, "2026-11-30T21:00:00.123Z");
         check(4_102_444_799_999, "2099-12-31T23:59:59.999Z");
         assert_eq!(Timestamp::from_millis(1_796_072_400_123).year(), 2026);
+    }
+
+    #[test]
+    fn every_time_can_be_read_back() {
+        let check = |at: Timestamp| assert_eq!(at.to_string().parse::<Timestamp>().unwrap(), at);
+        check(Timestamp::MIN);
+        check(Timestamp::MAX);
+        check(Timestamp::from_millis(i64::MIN));
+        check(Timestamp::from_millis(i64::MAX));
+        check(Timestamp::from_millis(0) + Duration::MAX);
+        check(Timestamp::from_millis(0) - Duration::MAX);
+        for outside in ["-000001-12-31T23:59:59.999Z", "-009000-01-02T00:00:00Z", "9999-12-31T23:59:59Z"] {
+            assert!(outside.parse::<Timestamp>().is_err(), "{outside}");
+        }
     }
 
     #[test]
