@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use provost_controller::Message;
 use provost_model::body::{Source, SourceState};
+use provost_model::effect::Effect;
 use provost_model::input::{AgentReport, Input};
 use provost_model::signal::Signal;
-use provost_wire::{Ack, Decoder, EnrolReply, Hello, ToAgent, ToServer, Welcome, encode};
+use provost_wire::{Ack, Decoder, EnrolReply, Hello, OrderResult, ToAgent, ToServer, Welcome, encode};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -19,6 +20,9 @@ use crate::{clock, inbox};
 
 /// An agent that says nothing for this long is gone; it sends heartbeats.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes of a kernel line, and of any other text of a signal.
+const MAX_LINE: usize = 1_024;
+const MAX_TEXT: usize = 64;
 
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
@@ -120,10 +124,7 @@ impl Peer<'_> {
         match message {
             ToServer::Signals(signals) => self.take_signals(signals.batch, signals.signals).await,
             ToServer::Heartbeat(heartbeat) => self.kernel_log(heartbeat.kernel_log),
-            ToServer::OrderResult(result) => inbox::put(
-                &self.agents.handle,
-                Input::EffectResult { intent: result.intent, result: result.result },
-            ),
+            ToServer::OrderResult(result) => self.take_result(result),
             ToServer::Unparsed(unparsed) => {
                 tracing::warn!(node = %self.node, lines = unparsed.count, lost = unparsed.lost, "kernel lines were not understood");
                 if unparsed.lost > 0 {
@@ -152,6 +153,7 @@ impl Peer<'_> {
         for signal in &mut signals {
             // A compromised agent can lie about its own node and nothing else.
             signal.node.clone_from(&self.node);
+            bound(signal);
         }
         let (node, instance, frames) = (self.node.clone(), self.instance, self.frames.clone());
         if self.agents.is_durable(&node, instance, batch) {
@@ -167,6 +169,27 @@ impl Peer<'_> {
         inbox::put_waiting(&self.agents.handle, Message::Signals { signals, ack }).await;
     }
 
+    /// Takes what became of an order of this node. A result for anything else, another node's order or an effect
+    /// in a scheduler, is not this agent's to tell.
+    fn take_result(&self, result: OrderResult) {
+        let own = {
+            let state = self.agents.handle.state();
+            let open = state.effects.get(&result.intent);
+            open.map(|open| is_order_for(&self.node, &open.requested.effect))
+        };
+        match own {
+            Some(true) => {
+                let input = Input::EffectResult { intent: result.intent, result: result.result };
+                inbox::put(&self.agents.handle, input);
+            }
+            Some(false) => {
+                tracing::warn!(node = %self.node, intent = result.intent, "an agent told a result that is not its own");
+            }
+            // Late, or told twice.
+            None => {}
+        }
+    }
+
     /// Tells the engine where the kernel log went blind, or can be read again.
     fn kernel_log(&mut self, state: SourceState) {
         if self.kernel_log != state {
@@ -180,6 +203,21 @@ impl Peer<'_> {
         if self.frames.try_send(frame).is_err() {
             tracing::warn!(node = %self.node, "the agent does not take its frames");
         }
+    }
+}
+
+/// The effect is an order for this node's agent.
+fn is_order_for(node: &str, effect: &Effect) -> bool {
+    matches!(effect, Effect::AgentAction { node: ordered, .. } if ordered == node)
+}
+
+/// Cuts the texts of a signal to what the model allows. An agent that sends more must not fill the inbox or the
+/// emergency journal, which belong to every node.
+fn bound(signal: &mut Signal) {
+    let cut = |text: &mut String, max: usize| text.truncate(text.floor_char_boundary(max));
+    cut(&mut signal.line, MAX_LINE);
+    for text in [&mut signal.fields.unit, &mut signal.boot_id].into_iter().flatten() {
+        cut(text, MAX_TEXT);
     }
 }
 
@@ -214,5 +252,39 @@ pub(super) async fn next_message(
             0 => return Ok(None),
             n => decoder.push(&chunk[..n]),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_answers_for_its_own_orders_only() {
+        let check = |effect: Effect, expected: bool| {
+            assert_eq!(is_order_for("gpu001", &effect), expected, "{effect:?}");
+        };
+        let order = |node: &str| Effect::AgentAction {
+            node: node.to_owned(),
+            action: "validate".to_owned(),
+            pci: None,
+        };
+        let (cluster, node) = ("main".to_owned(), "gpu001".to_owned());
+        check(order("gpu001"), true);
+        check(order("gpu002"), false);
+        check(Effect::SchedulerRelease { cluster: cluster.clone(), node }, false);
+        check(Effect::NotesOff { cluster }, false);
+    }
+
+    #[test]
+    fn texts_of_a_signal_are_cut_at_a_character() {
+        let text = r#"{"node":"gpu001","kind":"xid","code":79,"pci":null,"impact":"critical","fields":{},
+            "at":"2026-11-30T22:00:00.000Z","boot_id":null,"sequence":null,"historic":false,"trust":"kernel","line":""}"#;
+        let mut signal: Signal = serde_json::from_str(text).unwrap();
+        signal.line = format!("x{}", "é".repeat(5_000));
+        signal.boot_id = Some("b".repeat(5_000));
+        bound(&mut signal);
+        assert_eq!(signal.line.len(), 1_023);
+        assert_eq!(signal.boot_id.unwrap().len(), 64);
     }
 }
