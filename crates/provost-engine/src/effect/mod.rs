@@ -40,6 +40,27 @@ pub(crate) fn answer_due(state: &State, at: Timestamp, probes: u32) -> Option<Ti
     (probes < MAX_PROBES).then(|| at + state.config.timers.effect.0 + MAX_BACKOFF)
 }
 
+/// Characters of what was read back, and of a code or note, that a record keeps.
+const MAX_OBSERVED: usize = 256;
+const MAX_CODE: usize = 64;
+/// Notes on one result that a record keeps.
+const MAX_NOTES: usize = 16;
+
+/// A result as told from outside, cut to what a record may hold: one that is too large could never be written.
+fn bounded(result: &EffectResult) -> EffectResult {
+    let cut = |text: &String, max| text.chars().filter(|c| !c.is_control()).take(max).collect::<String>();
+    match result {
+        EffectResult::Done { observed, notes } => EffectResult::Done {
+            observed: cut(observed, MAX_OBSERVED),
+            notes: notes.iter().take(MAX_NOTES).map(|note| cut(note, MAX_CODE)).collect(),
+        },
+        EffectResult::NotDone { code, retry } => {
+            EffectResult::NotDone { code: cut(code, MAX_CODE), retry: *retry }
+        }
+        EffectResult::Unknown { code } => EffectResult::Unknown { code: cut(code, MAX_CODE) },
+    }
+}
+
 /// A result came in. One for an intent that is not open says nothing new: it is late, or told twice.
 pub(crate) fn on_result(state: &State, intent: u64, result: &EffectResult, out: &mut Decisions) {
     let Some(open) = state.effects.get(&intent) else { return };
@@ -47,7 +68,7 @@ pub(crate) fn on_result(state: &State, intent: u64, result: &EffectResult, out: 
     if unanswered && open.probes >= MAX_PROBES {
         return;
     }
-    complete(state, intent, open, result, out);
+    complete(state, intent, open, &bounded(result), out);
 }
 
 /// Intents whose deadline has passed are unknown from then on. A probe whose answer does not come either counts as

@@ -44,6 +44,17 @@ fn a_result_counts_once() {
 }
 
 #[test]
+fn what_is_told_from_outside_is_cut_to_what_a_record_holds() {
+    let (mut site, order) = holding();
+    let long = "x\u{1b}".repeat(3_000_000);
+    site.answer(&order, EffectResult::Done { observed: long.clone(), notes: vec![long; 40] });
+    let told = site.bodies(|body| if let Body::EffectCompleted(data) = body { Some(data) } else { None });
+    let EffectResult::Done { observed, notes } = &told[0].result else { panic!("{told:?}") };
+    assert_eq!((observed.as_str(), notes.len()), ("x".repeat(256).as_str(), 16));
+    assert!(notes.iter().all(|note| note.len() == 64));
+}
+
+#[test]
 fn without_a_result_it_is_unknown_once_its_time_is_over() {
     let (mut site, order) = holding();
     assert_eq!(order.approach, Approach::Act);
