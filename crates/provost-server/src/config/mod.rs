@@ -5,6 +5,7 @@ mod inventory;
 mod reader;
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -82,6 +83,19 @@ pub enum Error {
     },
 }
 
+/// Bytes of a configuration or an inventory; ten thousand nodes with eight GPUs each are a tenth of it.
+const MAX_FILE: u64 = 64 << 20;
+
+/// Reads a file that a person wrote. A path that never ends, such as a device, is refused.
+fn read_bounded(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(std::io::Error::other(format!("it is larger than {MAX_FILE} bytes")));
+    }
+    Ok(text)
+}
+
 const MODES: [(&str, Mode); 3] = [("observe", Mode::Observe), ("advise", Mode::Advise), ("act", Mode::Act)];
 
 impl Config {
@@ -102,8 +116,7 @@ impl Config {
     /// # Errors
     /// Where it can't be read, or with every error that it has.
     pub fn load(path: &Path) -> Result<Config, Error> {
-        let text =
-            std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+        let text = read_bounded(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
         let base = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         Config::parse(&text, base).map_err(|findings| Error::Findings { path: path.to_owned(), findings })
     }
@@ -210,11 +223,15 @@ fn finish_root(root: &mut Section<'_, '_>, findings: &mut Findings<'_>) {
 
 /// Names go into file names, origins of the journal and ids: letters, digits, `-`, `_`, `.`; 1–63 of them.
 fn check_name(name: &str, offset: usize, key: &str, findings: &mut Findings<'_>) {
-    let valid = (1..=63).contains(&name.len())
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
-    if !valid && !name.is_empty() {
+    if !is_name(name) && !name.is_empty() {
         findings.add(offset, key, "may hold letters, digits, `-`, `_` and `.`, 63 at most");
     }
+}
+
+/// The rule of [`check_name`].
+fn is_name(name: &str) -> bool {
+    (1..=63).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
 fn check_jurisdiction(site: &mut Section<'_, '_>, findings: &mut Findings<'_>) {
@@ -424,6 +441,10 @@ mod tests {
             ],
         );
         check("[inventory]\nfile = \"missing.toml\"\n", &["line 1: inventory.file: `/base/missing.toml`"]);
+        check(
+            "[inventory]\nfile = \"/dev/zero\"\n",
+            &["line 1: inventory.file: `/dev/zero`: it is larger than"],
+        );
         check("[node_modes]\ngpu001 = \"off\"\n", &["line 2: node_modes.gpu001: `off` is none of"]);
     }
 
