@@ -55,6 +55,11 @@ impl Snapshots {
         found
     }
 
+    /// Whether any was ever saved, and so whether there were records.
+    pub(crate) fn exist(&self) -> bool {
+        !self.found().is_empty()
+    }
+
     /// Saves the state that has `seq` records folded in, and removes all but the newest two.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use crate::files;
 use crate::format;
 use crate::merkle::{Hash, Tree, leaf_hash};
 use crate::note::{Checkpoint, Signer, Verifier, origin};
+use crate::snapshot::Snapshots;
 
 /// Pages of write-ahead log after which an idle writer copies them back.
 const WAL_SOFT_PAGES: u64 = 1_024;
@@ -96,6 +97,14 @@ impl Journal {
         let records: i64 = connection
             .query_row("SELECT count(*) FROM (SELECT 1 FROM record LIMIT 1)", [], |row| row.get(0))
             .map_err(Error::read(&path))?;
+        if records == 0 && Snapshots::new(dir).exist() {
+            return Err(Error::Inconsistent {
+                seq: 0,
+                what: "the database holds nothing, although a snapshot of its records lies beside it; \
+                       restore journal.db from the backup"
+                    .to_owned(),
+            });
+        }
         check_origin(&connection, dir, &origin)?;
         let signer = Signer::load(dir, &origin, records == 0)?;
         check_key(&connection, dir, &signer, &origin)?;

@@ -70,6 +70,18 @@ fn records_that_do_not_follow_are_refused_whole() {
 }
 
 #[test]
+fn a_database_that_was_lost_is_not_begun_anew() {
+    let dir = TempDir::new();
+    drop(journal(&dir, 4, 1, 1));
+    provost_journal::Snapshots::new(&dir).save(4, "v", b"state").unwrap();
+    for end in ["", "-wal", "-shm"] {
+        drop(std::fs::remove_file(dir.join(format!("journal.db{end}"))));
+    }
+    let error = open_error(&dir);
+    assert!(error.contains("restore journal.db from the backup"), "{error}");
+}
+
+#[test]
 fn a_second_controller_gets_one_sentence() {
     let dir = TempDir::new();
     let first = open(&dir);
