@@ -79,13 +79,18 @@ pub struct NodeCertificate {
 }
 
 impl Authority {
-    /// Opens the authority of a data directory, or makes it: `DIR/ca.pem`, `DIR/keys/ca.key` (0600).
+    /// Opens the authority of a data directory: `DIR/ca.pem`, `DIR/keys/ca.key` (0600). Makes it where `new`; a
+    /// site that has records has agents, and none of them would trust another authority.
     ///
     /// # Errors
     /// Where the files can't be read, written or used.
-    pub fn open(dir: &Path, site: &str) -> Result<Authority, Error> {
+    pub fn open(dir: &Path, site: &str, new: bool) -> Result<Authority, Error> {
         let (cert_path, key_path) = (dir.join("ca.pem"), dir.join("keys/ca.key"));
         if !key_path.exists() {
+            if !new {
+                let source = "it is missing and the journal has records".into();
+                return Err(Error::Unusable { path: key_path, source });
+            }
             make_authority(&cert_path, &key_path, site)?;
         }
         let key = KeyPair::from_pem(&read(&key_path)?)
@@ -272,4 +277,22 @@ fn timestamp(at: SystemTime) -> Timestamp {
 fn host_name() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_that_agents_trust_is_not_replaced() {
+        let dir = std::env::temp_dir().join(format!("provost-authority-{}", std::process::id()));
+        drop(std::fs::remove_dir_all(&dir));
+        assert!(Authority::open(&dir, "x", false).is_err());
+        let made = Authority::open(&dir, "x", true).unwrap().ca_pem;
+        assert_eq!(Authority::open(&dir, "x", false).unwrap().ca_pem, made);
+        std::fs::remove_file(dir.join("keys/ca.key")).unwrap();
+        assert!(matches!(Authority::open(&dir, "x", false), Err(Error::Unusable { .. })));
+        assert_eq!(std::fs::read_to_string(dir.join("ca.pem")).unwrap(), made);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
 }

@@ -100,7 +100,7 @@ pub async fn up(up: Up) -> Result<(), Error> {
     let Up { config, data, say } = up;
     let books = runbooks::load(config.runbooks.as_deref())?;
     let journal = Journal::open(&data, provost_journal::Options::new(&config.engine.site))?;
-    let authority = Arc::new(Authority::open(&data, &config.engine.site)?);
+    let authority = Arc::new(Authority::open(&data, &config.engine.site, journal.size() == 0)?);
     let tls = authority.server_config(config.tls.as_ref(), config.listen.ip(), provost_wire::ALPN)?;
     let listener = TcpListener::bind(config.listen)
         .await
