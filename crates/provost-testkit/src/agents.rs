@@ -21,8 +21,11 @@ pub const XID_79: &str =
 pub const XID_31: &str = "NVRM: Xid (PCI:0000:3b:00.0): 31, pid=4711, name=python3, Ch 00000008, intr 00000000. MMU Fault: \
      ENGINE GRAPHICS GPCCLIENT_T1_0 faulted @ 0x7f12_34567000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_READ";
 
+/// The work of a program that ended was taken off a GPU; the number of a channel follows.
+pub const XID_45: &str = "NVRM: Xid (PCI:0000:3b:00.0): 45, pid=4711, name=python3, Ch 000000";
+
 /// How the example begins each of its nodes.
-const NODE: &str = "[[node]]";
+const NODE: &str = "\n[[node]]\n";
 
 /// The agents of all nodes of the example.
 #[derive(Debug)]
@@ -79,8 +82,11 @@ impl Agents {
     }
 
     #[track_caller]
-    fn wait_reported(&self, site: &Site) {
+    fn wait_reported(&mut self, site: &Site) {
         wait_until("every agent has reported", Duration::from_secs(20), || {
+            for daemon in self.processes.values_mut() {
+                assert!(daemon.ended().is_none(), "an agent does not run:\n{}", daemon.output());
+            }
             let nodes = site.items(&["node", "list"]);
             let silent: Vec<&str> = nodes
                 .iter()
@@ -93,6 +99,14 @@ impl Agents {
                 Err(format!("{} nodes, silent: {silent:?}", nodes.len()))
             }
         });
+    }
+
+    /// Lets the kernel of a node write lines, all at once.
+    ///
+    /// # Panics
+    /// Where the file can't be written.
+    pub fn kernel_burst(&self, node: &str, lines: impl Iterator<Item = String>) {
+        self.kernel(node, &lines.collect::<Vec<_>>().join("\n"));
     }
 
     /// Lets the kernel of a node write a line.

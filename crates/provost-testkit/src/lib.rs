@@ -16,7 +16,7 @@ mod story;
 mod testbed;
 mod wait;
 
-pub use agents::{Agents, XID_31, XID_79};
+pub use agents::{Agents, XID_31, XID_45, XID_79};
 pub use cli::Answer;
 pub use daemon::Daemon;
 pub use jobs::Job;

@@ -1,5 +1,6 @@
-//! A node that is drained is not empty, and a node that recovered can fail again.
+//! A node that is drained is not empty, a node that recovered can fail again, and one file stops it all.
 
+use std::fs;
 use std::time::Duration;
 
 use provost_testkit::{Agents, Lease, Site, Testbed, XID_79, wait_until};
@@ -99,4 +100,25 @@ fn case_b23_a_fault_just_after_the_recovery_counts() {
     site.wait_resolved(&number, LONG);
     site.wait_phase("gpu003", "in_service", LONG);
     site.verify();
+}
+
+#[test]
+fn the_stop_file_stops_every_new_action_and_no_detection() {
+    let (testbed, site, agents) = started();
+    let stop = site.data().join("STOP");
+    fs::write(&stop, "").expect("the file can be made");
+    wait_until("the guard is stopped", Duration::from_secs(1), || {
+        let guard = site.json(&["guard", "status"]);
+        if guard["stopped"] == true { Ok(()) } else { Err(guard.to_string()) }
+    });
+    agents.kernel("gpu003", XID_79);
+    let number = site.wait_incident("gpu003", SOON);
+    assert!(site.provost(&["status"]).out.contains("GUARD STOPPED"));
+    assert!(site.records("effect.requested").is_empty(), "nothing new is done");
+    assert!(!testbed.node("gpu003").is_drained());
+
+    fs::remove_file(&stop).expect("the file is there");
+    site.provost(&["guard", "start", "-m", "go on"]).ok();
+    let held = testbed.wait_node("gpu003", "is drained", SOON, |node| node.is_drained());
+    assert!(held.reason.starts_with(&format!("provost {number}")), "{held:?}");
 }

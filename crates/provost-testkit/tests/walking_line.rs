@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use provost_testkit::{Agents, Lapse, Lease, Site, Testbed, XID_31, XID_79, wait_until};
+use provost_testkit::{Agents, Lapse, Lease, Site, Testbed, XID_31, XID_45, XID_79, wait_until};
 use serde_json::Value;
 
 /// Slurm lets a requeued job start after `cred_expire`, 5 s on the testbed; we add 3 s at most.
@@ -158,6 +158,29 @@ fn a_programs_fault_does_nothing_to_the_node() {
     assert_eq!(testbed.node("gpu003"), before);
     assert!(site.items(&["incident", "list", "--all"]).is_empty());
     assert_eq!(site.node("gpu003")["phase"], "in_service");
+}
+
+#[test]
+fn case_b04_a_teardown_burst_hurts_nobody() {
+    let (testbed, site, agents) = started();
+    let job = site.job_on_gpu003(&testbed);
+    let nodes = ["gpu001", "gpu002", "gpu003", "gpu004", "gpu006", "gpu007", "gpu008"];
+    let before = nodes.map(|node| testbed.node(node));
+    for node in nodes {
+        agents.kernel_burst(node, (0..2_000).map(|channel| format!("{XID_45}{channel:02x}")));
+    }
+    // Told last, so that all before it was read when it is known.
+    agents.kernel("gpu008", XID_31);
+    wait_until("the whole burst is known", LONG, || {
+        let told: u64 =
+            site.records("episode.").iter().map(|r| r["data"]["count"].as_u64().unwrap_or(1)).sum();
+        if told > 7 * 2_000 { Ok(()) } else { Err(told.to_string()) }
+    });
+    assert!(site.records("episode.").len() < 100, "a storm costs few records");
+    assert!(site.items(&["incident", "list", "--all"]).is_empty());
+    assert_eq!(nodes.map(|node| testbed.node(node)), before);
+    let noted = testbed.wait_job(job, "has a note", SOON, |job| job.note.contains("Xid 45"));
+    assert_eq!((noted.state.as_str(), noted.restarts), ("RUNNING", 0));
 }
 
 #[test]
