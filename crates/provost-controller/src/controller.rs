@@ -169,6 +169,12 @@ impl Controller {
         &self.state
     }
 
+    /// What handles have put into the inbox; for drivers that own the controller and pass it to
+    /// [`Controller::process`].
+    pub fn waiting(&self) -> Vec<Message> {
+        self.inbox.iter().flat_map(|inbox| inbox.try_iter().take(MAX_MESSAGES_PER_COMMIT)).collect()
+    }
+
     /// Runs until [`Message::Stop`], or until every handle is gone.
     pub fn run(mut self) {
         let Some(inbox) = self.inbox.take() else { return };

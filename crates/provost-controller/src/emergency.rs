@@ -91,7 +91,10 @@ impl Controller {
                     at: now,
                     signal: signal.clone(),
                 };
-                match serde_json::to_vec(&hold)
+                // The line may name people's programs, and this file is not sealed.
+                let mut written = hold.clone();
+                written.signal.line.clear();
+                match serde_json::to_vec(&written)
                     .map_err(|e| e.to_string())
                     .and_then(|bytes| self.emergency.append(&bytes).map_err(|e| e.to_string()))
                 {

@@ -32,6 +32,11 @@ impl std::fmt::Debug for Local {
 }
 
 impl Local {
+    /// Reads the file of the last start; none where there is no whole one.
+    pub fn read(dir: &Path) -> Option<Local> {
+        toml::from_str(&std::fs::read_to_string(dir.join(FILE)).ok()?).ok()
+    }
+
     /// Writes the file.
     ///
     /// # Errors

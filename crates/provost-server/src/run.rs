@@ -111,10 +111,8 @@ pub async fn up(up: Up) -> Result<(), Error> {
     let (live, _) = broadcast::channel(LIVE_RECORDS);
     let controller = open_controller(&config, &data, journal, executors, live.clone(), say)?;
 
-    let token = local::new_token()?;
     let server = format!("https://{address}");
-    let ca_file = data.join("ca.pem").display().to_string();
-    Local { server: server.clone(), ca_file, token: token.clone() }.write(&data)?;
+    let token = tell_local(&server, &data)?;
 
     let handle = controller.handle();
     let started = Input::Started {
@@ -134,6 +132,21 @@ pub async fn up(up: Up) -> Result<(), Error> {
     let ended = until_stopped(&mut tasks, &thread).await;
     stop(tasks, &handle, thread).await;
     ended
+}
+
+/// Writes `local.toml` with a new token and gives it. On a full disk the file of the last start serves on: a
+/// controller that can't be asked is worse than a token that is not new.
+fn tell_local(server: &str, data: &Path) -> Result<String, Error> {
+    let ca_file = data.join("ca.pem").display().to_string();
+    let local = Local { server: server.to_owned(), ca_file, token: local::new_token()? };
+    let Err(error) = local.write(data) else { return Ok(local.token) };
+    match Local::read(data).filter(|last| last.server == server) {
+        Some(last) => {
+            tracing::warn!(error = %error, "local.toml is the one of the last start");
+            Ok(last.token)
+        }
+        None => Err(error.into()),
+    }
 }
 
 /// The adapters, by name.

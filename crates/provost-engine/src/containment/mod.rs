@@ -21,6 +21,7 @@ use provost_model::time::Timestamp;
 
 use crate::effect::{self, Permission};
 use crate::event::Decisions;
+use crate::hold;
 use crate::slot;
 use crate::state::{Hold, Node, State, TimerKey};
 
@@ -84,13 +85,12 @@ fn is_marked(view: &NodeView, hold: HoldId) -> bool {
     view.mark == Some(hold) || (view.mark.is_none() && view.comment_taken)
 }
 
-/// A drain under our reason that was there before we knew the node belongs to somebody outside although it looks
-/// like ours: taking our mark away would resume the node.
+/// A drain under our reason that an earlier installation has left is not ours to end: taking our mark away would
+/// resume the node.
 fn may_release(state: &State, node: &Node) -> bool {
     let looks_ours =
         node.observed.as_ref().is_some_and(|view| view.drain && view.reason == ReasonOwner::Ours);
-    let external = state.holds_on(node.id).any(|hold| matches!(hold.owner, HoldOwner::External(_)));
-    !(looks_ours && external)
+    !(looks_ours && state.holds_on(node.id).any(hold::is_earlier))
 }
 
 fn hold_effect(name: &SchedulerName, hold: &Hold) -> Effect {

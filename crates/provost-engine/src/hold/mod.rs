@@ -123,18 +123,27 @@ fn expire(state: &State, now: Timestamp, node: &Node, out: &mut Decisions) {
 /// A drain of somebody outside is a hold of theirs, from when it is seen until it is seen gone.
 fn follow_outside(state: &State, node: &Node, out: &mut Decisions) {
     let (Some(name), Some(view)) = (&node.scheduler, &node.observed) else { return };
-    let external = state.holds_on(node.id).find(|hold| matches!(hold.owner, HoldOwner::External(_)));
-    match external {
+    let mut external = state.holds_on(node.id).filter(|hold| matches!(hold.owner, HoldOwner::External(_)));
+    match external.next() {
         None if is_foreign(view) => {
             let owner = HoldOwner::External(format!("slurm:{}", name.cluster));
             let event = place(node.id, node.subject(), out.id(), owner, "drained in the scheduler");
             out.push(event.by(Actor::scheduler(&name.cluster)));
         }
-        Some(hold) if !view.drain => {
+        // Nobody but us writes our reason, and never over a drain of theirs: theirs had ended before.
+        Some(hold) if !view.drain || (view.reason == ReasonOwner::Ours && !is_earlier(hold)) => {
             out.push(released(state, hold, "external_gone").by(Actor::scheduler(&name.cluster)));
         }
         _ => {}
     }
+}
+
+/// Owner of a drain under our reason that an earlier installation has left; a cluster's name follows.
+pub(crate) const EARLIER: &str = "earlier:";
+
+/// The hold stands for what an earlier installation has left.
+pub(crate) fn is_earlier(hold: &Hold) -> bool {
+    matches!(&hold.owner, HoldOwner::External(name) if name.starts_with(EARLIER))
 }
 
 /// Drained by somebody else: under their reason, or under none and without our mark.

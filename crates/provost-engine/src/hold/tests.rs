@@ -298,6 +298,26 @@ fn only_owners_released(site: &Site) {
     }
 }
 
+#[test]
+fn a_foreign_drain_that_ended_unseen_leaves_our_hold_alone_on_the_node() {
+    let mut site = Site::new(20);
+    let events = [
+        Event::ForeignDrain,
+        Event::Poll,
+        Event::ForeignResume,
+        Event::Hold("local:alice"),
+        Event::CarryOut,
+        Event::Resume,
+    ];
+    for event in events {
+        happen(&mut site, "gpu002", event);
+    }
+    settle_outside(&mut site);
+    assert_eq!(owners(&site, "gpu002"), Vec::<String>::new());
+    assert_eq!(site.nodes["gpu002"].comment, "");
+    assert!(!site.nodes["gpu002"].drain);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -74,7 +74,7 @@ pub(super) fn first_contact(
 fn keep_old_drain(cluster: &str, node: NodeId, seen: &ObservedNode, subject: &Subject, out: &mut Decisions) {
     if seen.drain && seen.reason_is_ours() {
         let hold = out.id();
-        let owner = HoldOwner::External(format!("slurm:{cluster}"));
+        let owner = HoldOwner::External(format!("{}{cluster}", hold::EARLIER));
         out.push(hold::place(node, subject.clone(), hold, owner, "drained by an earlier installation"));
     }
 }
