@@ -282,3 +282,15 @@ fn a_job_on_a_lost_gpu_runs_elsewhere_soon() {
     case.strike(Fault::HangingGpu { node: first.clone(), gpu: 2 });
     case.until(10 * SECOND, |world| on(world, 2).is_some_and(|node| node != first));
 }
+
+/// The checkers must be able to fail.
+#[test]
+fn a_broken_promise_is_seen() {
+    let mut case = Case::new(Mood::HELPFUL);
+    case.strike(drain("gpu003", "dimm"));
+    case.wait(10 * SECOND);
+    let now = case.world.now();
+    case.world.site.slurm.resume(now, "gpu003", "provost");
+    let error = case.world.run_for(10 * SECOND).expect_err("somebody's drain is gone");
+    assert!(error.to_string().contains("nobody else's drain is removed: gpu003"), "{error}");
+}

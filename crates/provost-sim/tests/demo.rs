@@ -1,7 +1,13 @@
 //! The demo's story.
 
+use std::collections::BTreeSet;
+use std::sync::mpsc;
 use std::time::Duration;
 
+use provost_controller::Message;
+use provost_model::input::{Action, Command, Input, Reply};
+use provost_model::policy::Role;
+use provost_model::record::{Actor, ActorKind};
 use provost_sim::demo::{Demo, DemoOptions, Line};
 
 fn story(nodes: u32, seed: u64) -> Vec<Line> {
@@ -73,4 +79,20 @@ fn it_goes_on_at_somebodys_pace_and_shows_the_site() {
     let handle = demo.handle().expect("a controller runs");
     assert_eq!(handle.state().nodes.len(), 17);
     assert!(!demo.is_over());
+    // Somebody who is shown the site may ask for something.
+    let (tell, told) = mpsc::channel();
+    let answer = Box::new(move |answer| tell.send(answer).expect("the test waits"));
+    let command = Command {
+        actor: Actor { kind: ActorKind::Human, sub: "local:admin".to_owned() },
+        roles: BTreeSet::from([Role::Admin]),
+        request: "1".to_owned(),
+        reason: "a look".to_owned(),
+        action: Action::GuardStop,
+    };
+    handle
+        .try_send(Message::Ask { input: Input::Command(Box::new(command)), answer })
+        .expect("there is room");
+    demo.advance_to(Duration::from_secs(12)).expect("the story is told");
+    assert!(matches!(told.try_recv(), Ok(Ok(Reply::Accepted { .. }))));
+    assert!(handle.state().guard.stopped);
 }

@@ -221,3 +221,90 @@ fn difference(live: &State, replay: &State) -> String {
     };
     format!("one says `{}`, the other `{}`", around(&live), around(&replay))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use provost_model::body::{Body, Empty};
+    use provost_model::effect::Effect;
+    use provost_model::ids::IdSource;
+    use provost_model::record::{Actor, Class, Corr, Outcome, VERSION};
+
+    use super::*;
+    use crate::site::layout::BEGIN;
+
+    fn record(seq: u64) -> Committed {
+        let record = Record {
+            v: VERSION,
+            seq,
+            id: IdSource::new("sim", seq).make(),
+            at: BEGIN,
+            site: "sim".to_owned(),
+            epoch: 1,
+            producer: "controller".to_owned(),
+            producer_seq: seq,
+            class: Class::System,
+            outcome: Outcome::Ok,
+            actor: Actor::engine(),
+            subject: None,
+            decision: None,
+            body: Body::GuardStopped(Empty {}),
+            change: None,
+            corr: Corr::default(),
+            sealed: Vec::new(),
+        };
+        let bytes = record.canonical().expect("a small record").into();
+        Committed { record: Arc::new(record), bytes }
+    }
+
+    fn work(intent: u64, approach: Approach) -> Outstanding {
+        let effect = Effect::SchedulerRelease { cluster: "main".to_owned(), node: "gpu001".to_owned() };
+        Outstanding { intent, epoch: 1, effect, approach, probes: 0, deadline: BEGIN }
+    }
+
+    fn broken(watch: &Watch) -> Option<&'static str> {
+        watch.verdict().err().map(|violation| violation.promise)
+    }
+
+    #[test]
+    fn a_gap_in_the_records_is_seen() {
+        let mut watch = Watch::new("sim");
+        watch.record(BEGIN, &record(0));
+        assert_eq!(broken(&watch), None);
+        watch.record(BEGIN, &record(1));
+        assert_eq!(broken(&watch), None);
+        let broken_promise = watch.records.before(&watch.replay, &record(3).record);
+        assert_eq!(broken_promise.map(|violation| violation.promise), Some("records come in order"));
+    }
+
+    #[test]
+    fn an_intent_that_is_acted_on_twice_is_seen() {
+        let mut watch = Watch::new("sim");
+        watch.record(BEGIN, &record(0));
+        watch.work(BEGIN, &work(0, Approach::Act));
+        watch.work(BEGIN, &work(0, Approach::Probe));
+        assert_eq!(broken(&watch), None);
+        watch.work(BEGIN, &work(0, Approach::Act));
+        assert_eq!(broken(&watch), Some("an intent is acted on at most once"));
+    }
+
+    #[test]
+    fn work_that_is_not_durable_is_seen() {
+        let mut watch = Watch::new("sim");
+        watch.work(BEGIN, &work(0, Approach::Act));
+        assert_eq!(broken(&watch), Some("nothing is done before it is durable"));
+    }
+
+    #[test]
+    fn another_state_than_the_replayed_one_is_seen() {
+        let mut watch = Watch::new("sim");
+        watch.record(BEGIN, &record(0));
+        let mut live = watch.replay.clone();
+        watch.reopened(BEGIN, &live);
+        assert_eq!(broken(&watch), None);
+        live.guard.stopped = false;
+        watch.reopened(BEGIN, &live);
+        assert_eq!(broken(&watch), Some("nothing is lost when the controller ends"));
+    }
+}

@@ -105,7 +105,8 @@ impl Demo {
         }
     }
 
-    /// A handle on the controller; none before the first step and after the end.
+    /// A handle on the controller, to read its State and to ask for something; none before the first step and after
+    /// the end.
     pub fn handle(&self) -> Option<Handle> {
         self.world.handle()
     }
@@ -133,6 +134,7 @@ impl Demo {
 
     /// A moment: what happens in it, what the records of it say, and what the script does then.
     fn slice(&mut self) -> Result<(), Failure> {
+        self.world.take_in();
         self.world.run_for(SLICE)?;
         let records = self.world.take_records();
         self.narrator.read(self.world.state(), &records);

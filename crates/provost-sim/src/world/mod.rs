@@ -201,6 +201,14 @@ impl World {
         std::mem::take(&mut self.records)
     }
 
+    /// Takes up what others asked for through a [`Handle`].
+    pub fn take_in(&mut self) {
+        let waiting = self.controller.as_ref().map(Controller::waiting).unwrap_or_default();
+        for message in waiting {
+            self.deliver(message);
+        }
+    }
+
     /// Sets how people are from now on.
     pub fn set_mood(&mut self, mood: Mood) {
         self.people.mood = mood;
