@@ -39,6 +39,21 @@ pub(crate) const BENCHES: &[Bench] = &[
         reach: "20,000 a second with at most 1.2 records a signal",
     },
     Bench {
+        name: "start",
+        package: "provost-controller",
+        args: &["10000000"],
+        what: "The start of a controller on ten million records, with a snapshot and without",
+        reach: "10 s with a snapshot at most 100,000 records old, 120 s without one",
+    },
+    Bench {
+        name: "line",
+        package: "provost-testkit",
+        // Rounds of eight samples.
+        args: &["5"],
+        what: "From a kernel line to the incident on the event stream, and to the node drained in a real Slurm",
+        reach: "50 ms to the incident and 1 s to the drained node, p99",
+    },
+    Bench {
         name: "agent_load",
         package: "provost-agent",
         args: &[],

@@ -24,7 +24,7 @@ impl Controller {
         let mut batch = batch;
         let appended = match batch.failed.take() {
             Some(error) => Err(Error::from(error)),
-            None => self.append(&batch.records),
+            None => self.append(std::mem::take(&mut batch.records)),
         };
         match appended {
             Ok(committed) => {
@@ -46,28 +46,22 @@ impl Controller {
     }
 
     /// Makes `records` durable.
-    pub(crate) fn append(&mut self, records: &[Record]) -> Result<Vec<Committed>, Error> {
+    pub(crate) fn append(&mut self, records: Vec<Record>) -> Result<Vec<Committed>, Error> {
         if records.is_empty() {
             return Ok(Vec::new());
         }
-        let mut committed = Vec::with_capacity(records.len());
-        for record in records {
+        let mut entries = Vec::with_capacity(records.len());
+        for record in &records {
             let bytes = record.canonical().map_err(|source| Error::Record { seq: record.seq, source })?;
-            committed.push(Committed { record: Arc::new(record.clone()), bytes: bytes.into() });
+            entries.push(Entry { seq: record.seq, at_ms: record.at.as_millis(), kind: record.kind(), bytes });
         }
-        let entries: Vec<Entry> = committed
-            .iter()
-            .map(|one| Entry {
-                seq: one.record.seq,
-                at_ms: one.record.at.as_millis(),
-                kind: one.record.kind(),
-                bytes: one.bytes.to_vec(),
-            })
-            .collect();
         self.journal.append(&entries)?;
         Counters::add(&self.counters.records, records.len());
         Counters::add(&self.counters.commits, 1);
-        Ok(committed)
+        let durable = records.into_iter().zip(entries);
+        Ok(durable
+            .map(|(record, entry)| Committed { record: Arc::new(record), bytes: entry.bytes.into() })
+            .collect())
     }
 
     /// Lets readers see durable records: the published State first, then the live stream.
@@ -130,6 +124,7 @@ impl Controller {
             answer(Err(Unavailable));
         }
         self.outage = Some(Outage::new(now, &self.state));
+        self.lose_signals(batch.repeats);
         self.contain_in_outage(now, batch.signals);
     }
 }

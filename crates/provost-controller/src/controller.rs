@@ -93,7 +93,10 @@ pub(crate) struct Batch {
     pub(crate) records: Vec<Record>,
     pub(crate) answers: Vec<(TakeAnswer, Reply)>,
     pub(crate) acks: Vec<Ack>,
+    /// Signals that the engine saw.
     pub(crate) signals: Vec<Signal>,
+    /// Signals that were only counted.
+    pub(crate) repeats: usize,
     /// Why the batch must not become durable.
     pub(crate) failed: Option<provost_journal::Error>,
 }
@@ -248,9 +251,13 @@ impl Controller {
             Message::Signals { signals, ack } => {
                 Counters::add(&self.counters.signals, signals.len());
                 for signal in signals {
-                    batch.signals.push(signal.clone());
-                    if let Some(input) = self.merger.offer(signal, now) {
-                        self.turn(now, &input, batch);
+                    let Some(input) = self.merger.offer(signal, now) else {
+                        batch.repeats += 1;
+                        continue;
+                    };
+                    self.turn(now, &input, batch);
+                    if let Input::Signal(signal) = input {
+                        batch.signals.push(*signal);
                     }
                 }
                 batch.acks.push(ack);

@@ -9,7 +9,7 @@ use provost_model::input::{EmergencyHold, Input};
 use provost_model::signal::Signal;
 use provost_model::time::Timestamp;
 
-use crate::controller::{Batch, Controller, Sealing};
+use crate::controller::{Controller, Sealing};
 use crate::handle::Counters;
 use crate::message::{Message, Unavailable};
 
@@ -66,6 +66,13 @@ impl Controller {
         }
     }
 
+    /// Counts signals that are not recorded and need no look: the same was seen before.
+    pub(crate) fn lose_signals(&mut self, count: usize) {
+        let Some(outage) = &mut self.outage else { return };
+        Counters::add(&self.counters.signals_not_recorded, count);
+        outage.signals_lost += count as u64;
+    }
+
     /// Takes signals through a shadow of State and carries out the holds that follow, each one written to the
     /// emergency journal first.
     pub(crate) fn contain_in_outage(&mut self, now: Timestamp, signals: Vec<Signal>) {
@@ -119,10 +126,8 @@ impl Controller {
             holds: outage.holds.clone(),
             signals_lost: outage.signals_lost,
         };
-        let mut batch = Batch::default();
         let merged = turn(&mut self.state, now, &input, &mut Sealing::new(&self.sealer));
-        batch.records = merged.records;
-        match self.append(&batch.records) {
+        match self.append(merged.records) {
             Ok(committed) => {
                 self.health.set_available(true);
                 tracing::info!(holds = outage.holds.len(), "the journal can be written again");

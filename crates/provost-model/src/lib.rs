@@ -5,6 +5,7 @@
 //! [`effect::Effect`].
 
 pub mod body;
+pub mod canonical;
 pub mod catalogue;
 pub mod effect;
 pub mod fleet;

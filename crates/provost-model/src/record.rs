@@ -1,20 +1,17 @@
 //! Record v1: the unit of the journal. The canonical bytes of a record are what is stored and hashed.
 //!
-//! Canonical form: one JSON object, keys in byte order, no white space, integers within ±(2^53−1), no floats,
-//! strings escaped as RFC 8785 does. [`Record::canonical`] refuses anything else, so that nothing that another
-//! reader could understand differently ever becomes durable.
+//! [`Record::canonical`] refuses what has no [canonical] form, so that nothing that another reader could
+//! understand differently ever becomes durable.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::body::Body;
+use crate::canonical;
 use crate::ids::{ExecutionId, RecordId};
 use crate::time::Timestamp;
 
 /// The version that [`Record::canonical`] writes.
 pub const VERSION: u32 = 1;
-/// The largest integer that every JSON reader keeps exact.
-pub const MAX_INTEGER: u64 = (1 << 53) - 1;
 /// The largest record, in bytes; one larger is refused. A job that holds ten thousand nodes still fits.
 pub const MAX_RECORD_BYTES: usize = 2 << 20;
 
@@ -230,13 +227,14 @@ impl std::fmt::Debug for Sensitive {
 /// A record that must not become durable.
 #[derive(Debug, thiserror::Error)]
 pub enum CanonicalError {
-    /// A number outside ±(2^53−1) or a float.
-    #[error("record {seq} holds the number {number}, which is not an integer within ±(2^53−1)")]
-    Number {
+    /// It has no canonical form.
+    #[error("record {seq} cannot be written")]
+    Value {
         /// Sequence.
         seq: u64,
-        /// The number as text.
-        number: String,
+        /// Why.
+        #[source]
+        source: canonical::Error,
     },
     /// Too large.
     #[error("record {seq} has {bytes} bytes; {MAX_RECORD_BYTES} are allowed")]
@@ -257,10 +255,9 @@ impl Record {
     /// # Errors
     /// Where the record holds a float, an integer that not every reader keeps exact, or too many bytes.
     pub fn canonical(&self) -> Result<Vec<u8>, CanonicalError> {
-        let value = serde_json::to_value(self).map_err(CanonicalError::Parse)?;
-        let mut bytes = Vec::with_capacity(768);
-        write_canonical(&value, &mut bytes)
-            .map_err(|number| CanonicalError::Number { seq: self.seq, number })?;
+        let mut bytes = Vec::with_capacity(1_024);
+        canonical::write(self, &mut bytes)
+            .map_err(|source| CanonicalError::Value { seq: self.seq, source })?;
         if bytes.len() > MAX_RECORD_BYTES {
             return Err(CanonicalError::TooLarge { seq: self.seq, bytes: bytes.len() });
         }
@@ -278,97 +275,5 @@ impl Record {
     /// The event's type as written: `incident.opened`.
     pub fn kind(&self) -> &'static str {
         self.body.kind()
-    }
-}
-
-/// Writes `value` in canonical form; fails with the text of the first number that is not allowed.
-///
-/// # Errors
-/// The number, as text.
-pub fn write_canonical(value: &Value, out: &mut Vec<u8>) -> Result<(), String> {
-    match value {
-        Value::Null => out.extend_from_slice(b"null"),
-        Value::Bool(true) => out.extend_from_slice(b"true"),
-        Value::Bool(false) => out.extend_from_slice(b"false"),
-        Value::Number(number) => {
-            let exact = match (number.as_u64(), number.as_i64()) {
-                (Some(n), _) => n <= MAX_INTEGER,
-                (None, Some(n)) => n.unsigned_abs() <= MAX_INTEGER,
-                (None, None) => false,
-            };
-            if !exact {
-                return Err(number.to_string());
-            }
-            out.extend_from_slice(number.to_string().as_bytes());
-        }
-        Value::String(text) => write_string(text, out),
-        Value::Array(items) => {
-            out.push(b'[');
-            for (i, item) in items.iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                write_canonical(item, out)?;
-            }
-            out.push(b']');
-        }
-        Value::Object(map) => {
-            // Sorted here and not by the map: whether serde_json's map sorts depends on a feature that any
-            // crate of the tree may switch.
-            let mut keys: Vec<&String> = map.keys().collect();
-            keys.sort_unstable();
-            out.push(b'{');
-            for (i, key) in keys.into_iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                write_string(key, out);
-                out.push(b':');
-                write_canonical(&map[key], out)?;
-            }
-            out.push(b'}');
-        }
-    }
-    Ok(())
-}
-
-/// RFC 8785, 3.2.2.2: the two-character escapes where JSON has one, `\u00xx` for other controls, else as is.
-fn write_string(text: &str, out: &mut Vec<u8>) {
-    out.push(b'"');
-    for byte in text.bytes() {
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            0x08 => out.extend_from_slice(b"\\b"),
-            0x09 => out.extend_from_slice(b"\\t"),
-            0x0a => out.extend_from_slice(b"\\n"),
-            0x0c => out.extend_from_slice(b"\\f"),
-            0x0d => out.extend_from_slice(b"\\r"),
-            0..0x20 => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-            _ => out.push(byte),
-        }
-    }
-    out.push(b'"');
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn canonical_form() {
-        let check = |json: &str, expected: Result<&str, &str>| {
-            let mut out = Vec::new();
-            let result = write_canonical(&serde_json::from_str(json).unwrap(), &mut out);
-            let text = String::from_utf8(out).unwrap();
-            assert_eq!(result.as_ref().map(|()| text.as_str()).map_err(String::as_str), expected, "{json}");
-        };
-        check(r#"{"b":1,"a":[true,null]}"#, Ok(r#"{"a":[true,null],"b":1}"#));
-        check(r#""\u0007\u0008\n\"\\/é""#, Ok("\"\\u0007\\b\\n\\\"\\\\/é\""));
-        check("9007199254740991", Ok("9007199254740991"));
-        check("-9007199254740991", Ok("-9007199254740991"));
-        check("9007199254740992", Err("9007199254740992"));
-        check("18446744073709551615", Err("18446744073709551615"));
-        check("1.5", Err("1.5"));
     }
 }

@@ -4,7 +4,7 @@
 //! each, and after a restart a storm may well begin a new episode. Facts: one GPU made 99 % of 38,905 events in
 //! a field study, and equal events inside 5 s are one occurrence there (arXiv:2503.11901).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use provost_model::body::EpisodeKey;
@@ -25,8 +25,9 @@ const MAX_VERDICTS: usize = 8;
 pub struct Merger {
     window: Duration,
     open: BTreeMap<EpisodeKey, Open>,
-    /// One wake-up a key.
-    wakes: BTreeSet<(Timestamp, EpisodeKey)>,
+    /// One wake-up a key; the number tells those of one time apart, and is compared sooner than a key.
+    wakes: BTreeMap<(Timestamp, u64), EpisodeKey>,
+    next: u64,
     /// Repeats of keys that had to make room, or whose episode ended before [`Merger::due`] was asked.
     late: Vec<Input>,
 }
@@ -38,7 +39,8 @@ struct Open {
     pending: u64,
     flush_at: Timestamp,
     wait: Duration,
-    wake_at: Timestamp,
+    /// Its place in [`Merger::wakes`].
+    wake: (Timestamp, u64),
     /// What the lines said so far: a line that says something else is news although its key is known.
     verdicts: Vec<Verdict>,
 }
@@ -68,7 +70,7 @@ impl Verdict {
 impl Merger {
     /// A merger with the window of `timers.merge`: an episode ends when nothing came for that long.
     pub fn new(window: Duration) -> Merger {
-        Merger { window, open: BTreeMap::new(), wakes: BTreeSet::new(), late: Vec::new() }
+        Merger { window, open: BTreeMap::new(), wakes: BTreeMap::new(), next: 0, late: Vec::new() }
     }
 
     /// Takes a signal. The answer is for the engine; none where it was only counted.
@@ -91,19 +93,19 @@ impl Merger {
             self.make_room();
         }
         let flush_at = now + FIRST_WAIT;
-        let wake_at = flush_at.min(now + self.window);
-        self.wakes.insert((wake_at, key.clone()));
+        let wake = (flush_at.min(now + self.window), self.next);
+        self.next += 1;
+        self.wakes.insert(wake, key.clone());
         let verdicts = vec![verdict];
-        self.open
-            .insert(key, Open { last_at: now, pending: 0, flush_at, wait: FIRST_WAIT, wake_at, verdicts });
+        self.open.insert(key, Open { last_at: now, pending: 0, flush_at, wait: FIRST_WAIT, wake, verdicts });
         Some(Input::Signal(Box::new(signal)))
     }
 
     /// Repeats whose time has come.
     pub fn due(&mut self, now: Timestamp) -> Vec<Input> {
         let mut inputs = std::mem::take(&mut self.late);
-        while let Some((_, key)) = self.wakes.first().filter(|(at, _)| *at <= now).cloned() {
-            self.wakes.pop_first();
+        while let Some(first) = self.wakes.first_entry().filter(|first| first.key().0 <= now) {
+            let ((_, number), key) = first.remove_entry();
             let Some(open) = self.open.get_mut(&key) else { continue };
             let over = now.since(open.last_at) >= self.window;
             if over || now >= open.flush_at {
@@ -118,15 +120,19 @@ impl Merger {
                 open.flush_at = now + open.wait;
             }
             // Never in the past: the window since the last signal is not over.
-            open.wake_at = open.flush_at.min(open.last_at + self.window);
-            self.wakes.insert((open.wake_at, key));
+            open.wake = (open.flush_at.min(open.last_at + self.window), number);
+            self.wakes.insert(open.wake, key);
         }
         inputs
     }
 
     /// When [`Merger::due`] has something to do.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        if self.late.is_empty() { self.wakes.first().map(|(at, _)| *at) } else { Some(Timestamp::default()) }
+        if self.late.is_empty() {
+            self.wakes.first_key_value().map(|((at, _), _)| *at)
+        } else {
+            Some(Timestamp::default())
+        }
     }
 
     /// The faults of this node were judged to be over: what comes next is news and waits for nothing (B23).
@@ -140,14 +146,14 @@ impl Merger {
     fn close(&mut self, key: &EpisodeKey) {
         if let Some(mut open) = self.open.remove(key) {
             self.late.extend(open.repeats(key));
-            self.wakes.remove(&(open.wake_at, key.clone()));
+            self.wakes.remove(&open.wake);
         }
     }
 
     /// The key that is looked at next is as good as any: its repeats are recorded and its next signal begins a
     /// new episode.
     fn make_room(&mut self) {
-        if let Some((_, key)) = self.wakes.first().cloned() {
+        if let Some(key) = self.wakes.values().next().cloned() {
             self.close(&key);
         }
     }

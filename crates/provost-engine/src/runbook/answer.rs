@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_model::record::MAX_INTEGER;
+use provost_model::canonical::MAX_INTEGER;
 use provost_model::runbook::{AnswerKind, Question};
 
 /// The longest free text, in characters.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_model::record::write_canonical;
+use provost_model::canonical;
 
 use super::Finding;
 use super::head::Head;
@@ -79,6 +79,7 @@ impl Walk {
 
 fn canonical(bytes: &[u8]) -> bool {
     let mut again = Vec::with_capacity(bytes.len());
-    serde_json::from_slice(bytes).is_ok_and(|value| write_canonical(&value, &mut again).is_ok())
+    serde_json::from_slice(bytes)
+        .is_ok_and(|value: serde_json::Value| canonical::write(&value, &mut again).is_ok())
         && again == bytes
 }
