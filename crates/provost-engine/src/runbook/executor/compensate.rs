@@ -55,6 +55,13 @@ impl Look<'_> {
         let (attempt, id) = (record.attempts, record.id.clone());
         if unanswered(self.state, record) {
             if record.until.is_some_and(|until| until > self.now) {
+                // A step may wait for a day; probes answer soon or not at all.
+                let sooner = record.until.min(Some(self.probed_until()));
+                if record.state != StepState::Unknown && self.is_unknown(record) {
+                    let why = "outcome_unknown";
+                    let state = StepState::Unknown;
+                    self.step_to(i, To { state, attempt, why, result: None, until: sooner });
+                }
                 return false;
             }
             let to = To {

@@ -219,20 +219,29 @@ impl Look<'_> {
         self.to(to, &why)
     }
 
+    /// Nobody knows what became of an intent of the step; it is probed.
+    pub(super) fn is_unknown(&self, record: &StepRun) -> bool {
+        open_intents(self.state, record)
+            .filter_map(|seq| self.state.effects.get(&seq))
+            .any(|open| open.unknown || open.epoch != self.state.epoch)
+    }
+
+    /// Until when probes may answer before a person is asked.
+    pub(super) fn probed_until(&self) -> Timestamp {
+        self.now + self.state.config.timers.effect.0.saturating_mul(PROBE_TIME)
+    }
+
     /// Intents are open. One that is unknown makes the step unknown: only a probe may follow.
     fn await_answers(&mut self, i: usize) -> bool {
         let (Some(step), Some(record)) = (self.runbook.steps.get(i), self.run.steps.get(i)) else {
             return false;
         };
         let attempt = record.attempts;
-        let unknown = open_intents(self.state, record)
-            .filter_map(|seq| self.state.effects.get(&seq))
-            .any(|open| open.unknown || open.epoch != self.state.epoch);
+        let unknown = self.is_unknown(record);
         let late = record.until.is_some_and(|until| until <= self.now);
         if record.state != StepState::Unknown && (unknown || late) {
             let why = if unknown { "outcome_unknown" } else { "timeout" };
-            let probes = self.state.config.timers.effect.0.saturating_mul(PROBE_TIME);
-            let until = Some(self.now + probes.min(step.timeout.0));
+            let until = Some(self.probed_until().min(self.now + step.timeout.0));
             self.step_to(i, To { state: StepState::Unknown, attempt, why, result: None, until });
             return self.to(ExecutionState::Waiting, "probe");
         }
