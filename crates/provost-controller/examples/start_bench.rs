@@ -100,7 +100,7 @@ impl Maker {
         while self.state.seq < records {
             let signal = signal(self.signals);
             self.signals += 1;
-            let repeat = (self.signals % 4 == 0).then(|| repeat(&signal));
+            let repeat = self.signals.is_multiple_of(4).then(|| repeat(&signal));
             self.take(&Input::Signal(Box::new(signal)))?;
             if let Some(repeat) = repeat.filter(|_| self.state.seq < records) {
                 self.take(&repeat)?;
