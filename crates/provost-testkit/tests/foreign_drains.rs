@@ -21,15 +21,13 @@ fn only_theirs(node: &NodeState) -> bool {
     node.is_drained() && node.reason == "dimm" && node.comment.is_empty()
 }
 
-/// The controller has looked at the cluster this often since now.
-fn after_polls(site: &Site, testbed: &Testbed, count: u32) {
-    // A drain and its end on another node, each seen by a poll that began after all that happened before.
-    for _ in 0..count {
-        testbed.drain("gpu008", "look");
-        site.wait_holders("gpu008", SOON, &[EXTERNAL]);
-        testbed.undrain("gpu008");
-        site.wait_holders("gpu008", SOON, &[]);
-    }
+/// The controller has looked at the cluster at least twice since now: a drain of another node and its end are each
+/// seen by a look that began after all that happened before.
+fn after_two_looks(site: &Site, testbed: &Testbed) {
+    testbed.drain("gpu008", "look");
+    site.wait_holders("gpu008", SOON, &[EXTERNAL]);
+    testbed.undrain("gpu008");
+    site.wait_holders("gpu008", SOON, &[]);
 }
 
 /// The runbook goes to its end; our hold is gone, the operator's stays until they end it.
@@ -38,14 +36,14 @@ fn the_operator_ends_it(testbed: &Testbed, site: &Site, number: &str) {
     site.answer(&execution);
     site.wait_holders("gpu003", LONG, &[EXTERNAL]);
     testbed.wait_node("gpu003", "has no mark of ours", SOON, only_theirs);
-    after_polls(site, testbed, 2);
+    after_two_looks(site, testbed);
     assert!(only_theirs(&testbed.node("gpu003")), "{:?}", testbed.node("gpu003"));
     assert_eq!(site.node("gpu003")["schedulable"], false);
 
     testbed.undrain("gpu003");
     site.wait_holders("gpu003", SOON, &[]);
     site.wait_resolved(number, LONG);
-    after_polls(site, testbed, 1);
+    after_two_looks(site, testbed);
     let free = testbed.node("gpu003");
     assert_eq!((free.is_drained(), free.reason.as_str(), free.comment.as_str()), (false, "", ""));
     site.verify();
@@ -80,7 +78,7 @@ fn a_drain_during_the_incident_becomes_the_reason() {
         let holders = site.holders("gpu003");
         if holders.contains(&EXTERNAL.to_owned()) { Ok(()) } else { Err(format!("{holders:?}")) }
     });
-    after_polls(&site, &testbed, 2);
+    after_two_looks(&site, &testbed);
     let both = testbed.node("gpu003");
     assert!(
         both.is_drained() && both.reason == "dimm" && both.comment.starts_with("provost:hold_"),
@@ -100,7 +98,7 @@ fn a_drain_after_the_release_is_untouched() {
     testbed.drain("gpu003", "dimm");
     site.wait_holders("gpu003", SOON, &[EXTERNAL]);
     site.wait_resolved(&number, LONG);
-    after_polls(&site, &testbed, 2);
+    after_two_looks(&site, &testbed);
     assert!(only_theirs(&testbed.node("gpu003")), "{:?}", testbed.node("gpu003"));
     testbed.undrain("gpu003");
     site.wait_holders("gpu003", SOON, &[]);
@@ -120,7 +118,7 @@ fn case_b22_a_node_returns_only_when_every_hold_is_gone() {
     site.answer(&execution);
     // The fault is over; what the person holds is not.
     site.wait_holders("gpu003", LONG, &["operator:local:admin"]);
-    after_polls(&site, &testbed, 2);
+    after_two_looks(&site, &testbed);
     let held = testbed.node("gpu003");
     assert!(held.is_drained() && held.reason.starts_with("provost hold"), "{held:?}");
 
