@@ -77,26 +77,53 @@ pub(crate) async fn timeline(
     who: &Principal,
     query: &Fields,
 ) -> Result<Vec<u8>, Problem> {
-    let (number, known) = views::incident_number(&shared.api.handle.state(), id);
+    let (number, known, evidence) = {
+        let state = shared.api.handle.state();
+        let (number, known) = views::incident_number(&state, id);
+        let evidence = views::incident_evidence(&state, &number);
+        (number, known, evidence)
+    };
     let as_of = as_of(shared);
     let limit = limit(query);
+    let position = position(query)?;
     let wanted = Query {
-        from: position(query)?.unwrap_or(0),
+        from: position.unwrap_or(0),
         limit: limit + 1,
         incident: Some(number.clone()),
         ..Query::default()
     };
-    let records = read(shared, wanted).await?;
+    let mut records = read(shared, wanted).await?;
     let fault_at = match known {
         Some(at) => at,
         None => first_evidence(shared, &number).await?.ok_or_else(|| Problem::not_found("incident", id))?,
     };
     let next_cursor = records.get(limit).map(|next| cursor::after(&next.seq.to_string(), query));
-    let mut items = Vec::with_capacity(records.len().min(limit));
-    for stored in records.iter().take(limit) {
+    records.truncate(limit);
+    if position.is_none() {
+        add_evidence(shared, &evidence, &mut records).await?;
+    }
+    let mut items = Vec::with_capacity(records.len());
+    for stored in &records {
         items.push(entry(shared, &parse(stored)?, fault_at, access::may_read_sealed(who)));
     }
     views::written(&Page { items, next_cursor, as_of })
+}
+
+/// The story begins with what the incident was opened for, which came before it had a number. Later evidence
+/// stands in the incident's own records.
+async fn add_evidence(
+    shared: &Arc<Shared>,
+    evidence: &[u64],
+    records: &mut Vec<StoredRecord>,
+) -> Result<(), Problem> {
+    let Some(opened) = records.first().map(|first| first.seq) else { return Ok(()) };
+    let mut before = Vec::new();
+    for seq in evidence.iter().filter(|seq| **seq < opened) {
+        let wanted = Query { from: *seq, limit: 1, ..Query::default() };
+        before.extend(read(shared, wanted).await?.into_iter().filter(|record| record.seq == *seq));
+    }
+    records.splice(0..0, before);
+    Ok(())
 }
 
 fn parse(stored: &StoredRecord) -> Result<Record, Problem> {

@@ -280,6 +280,16 @@ pub(crate) fn incident_number(state: &State, id: &str) -> (String, Option<Timest
     }
 }
 
+/// Sequences of the records that the incident's alerts rest on, in order; none where State has forgotten it.
+pub(crate) fn incident_evidence(state: &State, number: &str) -> Vec<u64> {
+    let alerts = state.incident_by_number(number).into_iter().flat_map(|incident| &incident.alerts);
+    let alerts = alerts.filter_map(|id| state.alerts.get(id));
+    let mut evidence: Vec<u64> = alerts.flat_map(|alert| alert.evidence.iter().copied()).collect();
+    evidence.sort_unstable();
+    evidence.dedup();
+    evidence
+}
+
 /// When the fault began, from the record that opened the incident.
 pub(crate) fn fault_at(record: &Record) -> Option<Timestamp> {
     match &record.body {

@@ -60,7 +60,13 @@ fn waits_for_a_person(testbed: &Testbed, site: &Site, number: &str, execution: &
     assert_eq!(incident["resolved_at"], Value::Null);
     told_in_order(
         &incident,
-        &[&["opened", "gpu003"], &["to do: drain gpu003"], &["done: drain gpu003"], &["isolated"]],
+        &[
+            &["seen on gpu003"],
+            &["opened", "gpu003"],
+            &["to do: drain gpu003"],
+            &["done: drain gpu003"],
+            &["isolated"],
+        ],
     );
     told_in_order(
         &incident,

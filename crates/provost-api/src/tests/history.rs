@@ -74,7 +74,12 @@ async fn the_story_of_an_incident() {
     let path = format!("/v1/incidents/{number}/timeline");
     let story = site.get(&path, "operator").await.json();
     let entries = story["items"].as_array().unwrap();
-    assert!(entries.iter().any(|entry| entry["kind"] == "incident.opened"), "{story}");
+    let begins: Vec<&Value> = entries.iter().take(2).map(|entry| &entry["kind"]).collect();
+    assert_eq!(begins, ["episode.opened", "incident.opened"], "what was seen, then what it led to: {story}");
+    let page = site.get(&format!("{path}?limit=2"), "operator").await.json();
+    let next = page["next_cursor"].as_str().expect("the story is longer");
+    let rest = site.get(&format!("{path}?limit=500&cursor={next}"), "operator").await.json();
+    assert_eq!([seqs(&page), seqs(&rest)].concat(), seqs(&story), "nothing twice, nothing left out");
     assert!(entries.iter().all(|entry| !entry["text"].as_str().unwrap().is_empty()), "{story}");
     assert!(seqs(&story).is_sorted());
     assert_eq!(entries.last().unwrap()["actor"], "local:operator");
