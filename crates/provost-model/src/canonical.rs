@@ -5,9 +5,9 @@
 //! would cost more than all the rest of making a record durable.
 
 use std::fmt::{Display, Write as _};
+use std::ops::Range;
 
 use serde::{Serialize, ser};
-use serde_json::Value;
 
 /// The largest integer that every JSON reader keeps exact.
 pub const MAX_INTEGER: u64 = (1 << 53) - 1;
@@ -34,7 +34,8 @@ impl ser::Error for Error {
 /// # Errors
 /// Where it has no canonical form; what was appended until then means nothing.
 pub fn write<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Result<(), Error> {
-    value.serialize(Writer { out })
+    let mut page = Page { out, keys: Vec::new(), members: Vec::new(), spare: Vec::new() };
+    value.serialize(Writer { page: &mut page })
 }
 
 /// RFC 8785, 3.2.2.2: the two-character escapes where JSON has one, `\u00xx` for other controls, else as is.
@@ -65,12 +66,31 @@ fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Writes one value.
-struct Writer<'a> {
-    out: &'a mut Vec<u8>,
+/// What is written, and what is kept of the objects that are open: one allocation each for all of them.
+struct Page<'o> {
+    out: &'o mut Vec<u8>,
+    /// Keys of open objects as they sort, which is before they are escaped.
+    keys: Vec<u8>,
+    /// Members of open objects.
+    members: Vec<Member>,
+    /// Where an object is while its members are put in order.
+    spare: Vec<u8>,
 }
 
-impl Writer<'_> {
+/// A member of an open object.
+struct Member {
+    /// In [`Page::keys`].
+    key: Range<usize>,
+    /// In [`Page::out`], with a comma at the end.
+    written: Range<usize>,
+}
+
+/// Writes one value.
+struct Writer<'a, 'o> {
+    page: &'a mut Page<'o>,
+}
+
+impl Writer<'_, '_> {
     fn integer(self, exact: bool, number: impl Display) -> Result<(), Error> {
         if !exact {
             return Err(Error::Number(number.to_string()));
@@ -80,7 +100,7 @@ impl Writer<'_> {
     }
 
     fn display(self, value: impl Display) {
-        let mut text = Ascii(self.out);
+        let mut text = Ascii(self.page.out);
         // A vector takes everything.
         write!(text, "{value}").unwrap_or_default();
     }
@@ -103,19 +123,19 @@ fn open_variant(variant: &str, out: &mut Vec<u8>) {
     out.push(b':');
 }
 
-impl<'a> ser::Serializer for Writer<'a> {
+impl<'a, 'o> ser::Serializer for Writer<'a, 'o> {
     type Ok = ();
     type Error = Error;
-    type SerializeSeq = Items<'a>;
-    type SerializeTuple = Items<'a>;
-    type SerializeTupleStruct = Items<'a>;
-    type SerializeTupleVariant = Items<'a>;
-    type SerializeMap = Members<'a>;
-    type SerializeStruct = Members<'a>;
-    type SerializeStructVariant = Members<'a>;
+    type SerializeSeq = Items<'a, 'o>;
+    type SerializeTuple = Items<'a, 'o>;
+    type SerializeTupleStruct = Items<'a, 'o>;
+    type SerializeTupleVariant = Items<'a, 'o>;
+    type SerializeMap = Members<'a, 'o>;
+    type SerializeStruct = Members<'a, 'o>;
+    type SerializeStructVariant = Members<'a, 'o>;
 
     fn serialize_bool(self, value: bool) -> Result<(), Error> {
-        self.out.extend_from_slice(if value { b"true" } else { b"false" });
+        self.page.out.extend_from_slice(if value { b"true" } else { b"false" });
         Ok(())
     }
 
@@ -160,12 +180,12 @@ impl<'a> ser::Serializer for Writer<'a> {
     }
 
     fn serialize_char(self, value: char) -> Result<(), Error> {
-        write_string(value.encode_utf8(&mut [0; 4]), self.out);
+        write_string(value.encode_utf8(&mut [0; 4]), self.page.out);
         Ok(())
     }
 
     fn serialize_str(self, value: &str) -> Result<(), Error> {
-        write_string(value, self.out);
+        write_string(value, self.page.out);
         Ok(())
     }
 
@@ -182,7 +202,7 @@ impl<'a> ser::Serializer for Writer<'a> {
     }
 
     fn serialize_unit(self) -> Result<(), Error> {
-        self.out.extend_from_slice(b"null");
+        self.page.out.extend_from_slice(b"null");
         Ok(())
     }
 
@@ -209,22 +229,22 @@ impl<'a> ser::Serializer for Writer<'a> {
         variant: &'static str,
         value: &T,
     ) -> Result<(), Error> {
-        open_variant(variant, self.out);
-        value.serialize(Writer { out: &mut *self.out })?;
-        self.out.push(b'}');
+        open_variant(variant, self.page.out);
+        value.serialize(Writer { page: &mut *self.page })?;
+        self.page.out.push(b'}');
         Ok(())
     }
 
-    fn serialize_seq(self, _: Option<usize>) -> Result<Items<'a>, Error> {
-        Ok(Items::open(self.out, "]"))
+    fn serialize_seq(self, _: Option<usize>) -> Result<Items<'a, 'o>, Error> {
+        Ok(Items::open(self.page, "]"))
     }
 
-    fn serialize_tuple(self, _: usize) -> Result<Items<'a>, Error> {
-        Ok(Items::open(self.out, "]"))
+    fn serialize_tuple(self, _: usize) -> Result<Items<'a, 'o>, Error> {
+        Ok(Items::open(self.page, "]"))
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Items<'a>, Error> {
-        Ok(Items::open(self.out, "]"))
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Items<'a, 'o>, Error> {
+        Ok(Items::open(self.page, "]"))
     }
 
     fn serialize_tuple_variant(
@@ -233,17 +253,17 @@ impl<'a> ser::Serializer for Writer<'a> {
         _: u32,
         variant: &'static str,
         _: usize,
-    ) -> Result<Items<'a>, Error> {
-        open_variant(variant, self.out);
-        Ok(Items::open(self.out, "]}"))
+    ) -> Result<Items<'a, 'o>, Error> {
+        open_variant(variant, self.page.out);
+        Ok(Items::open(self.page, "]}"))
     }
 
-    fn serialize_map(self, _: Option<usize>) -> Result<Members<'a>, Error> {
-        Ok(Members::open(self.out, "}"))
+    fn serialize_map(self, _: Option<usize>) -> Result<Members<'a, 'o>, Error> {
+        Ok(Members::open(self.page, "}"))
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Members<'a>, Error> {
-        Ok(Members::open(self.out, "}"))
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Members<'a, 'o>, Error> {
+        Ok(Members::open(self.page, "}"))
     }
 
     fn serialize_struct_variant(
@@ -252,120 +272,113 @@ impl<'a> ser::Serializer for Writer<'a> {
         _: u32,
         variant: &'static str,
         _: usize,
-    ) -> Result<Members<'a>, Error> {
-        open_variant(variant, self.out);
-        Ok(Members::open(self.out, "}}"))
+    ) -> Result<Members<'a, 'o>, Error> {
+        open_variant(variant, self.page.out);
+        Ok(Members::open(self.page, "}}"))
     }
 
     fn collect_str<T: Display + ?Sized>(self, value: &T) -> Result<(), Error> {
-        let start = self.out.len() + 1;
-        self.out.push(b'"');
-        write!(Ascii(&mut *self.out), "{value}").map_err(ser::Error::custom)?;
-        if self.out[start..].iter().all(|byte| !matches!(byte, b'"' | b'\\' | 0..0x20)) {
-            self.out.push(b'"');
+        let start = self.page.out.len() + 1;
+        self.page.out.push(b'"');
+        write!(Ascii(self.page.out), "{value}").map_err(ser::Error::custom)?;
+        if self.page.out[start..].iter().all(|byte| !matches!(byte, b'"' | b'\\' | 0..0x20)) {
+            self.page.out.push(b'"');
             return Ok(());
         }
-        self.out.truncate(start - 1);
+        self.page.out.truncate(start - 1);
         self.serialize_str(&value.to_string())
     }
 }
 
 /// Writes an array.
-struct Items<'a> {
-    out: &'a mut Vec<u8>,
+struct Items<'a, 'o> {
+    page: &'a mut Page<'o>,
     first: bool,
     close: &'static str,
 }
 
-impl<'a> Items<'a> {
-    fn open(out: &'a mut Vec<u8>, close: &'static str) -> Items<'a> {
-        out.push(b'[');
-        Items { out, first: true, close }
+impl<'a, 'o> Items<'a, 'o> {
+    fn open(page: &'a mut Page<'o>, close: &'static str) -> Items<'a, 'o> {
+        page.out.push(b'[');
+        Items { page, first: true, close }
     }
 
     fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
         if !std::mem::replace(&mut self.first, false) {
-            self.out.push(b',');
+            self.page.out.push(b',');
         }
-        value.serialize(Writer { out: self.out })
+        value.serialize(Writer { page: self.page })
     }
 
     fn close(self) -> Result<(), Error> {
-        self.out.extend_from_slice(self.close.as_bytes());
+        self.page.out.extend_from_slice(self.close.as_bytes());
         Ok(())
     }
 }
 
 /// Writes an object: its members as they come, put in order at the end.
-struct Members<'a> {
-    out: &'a mut Vec<u8>,
-    /// Where the first member begins.
+struct Members<'a, 'o> {
+    page: &'a mut Page<'o>,
+    /// Where its text begins, after the brace.
     start: usize,
-    members: Vec<Member>,
-    key: Key,
+    /// Its first member and its first key.
+    base: (usize, usize),
+    /// Where the member that is being written begins, and its key.
+    current: (usize, Range<usize>),
     close: &'static str,
 }
 
-/// A key as it sorts, which is before it is escaped.
-enum Key {
-    Static(&'static str),
-    Owned(String),
-}
-
-impl Key {
-    fn as_str(&self) -> &str {
-        match self {
-            Key::Static(text) => text,
-            Key::Owned(text) => text,
-        }
-    }
-}
-
-struct Member {
-    key: Key,
-    /// Where its value ends and the next member begins.
-    end: usize,
-}
-
-impl<'a> Members<'a> {
-    fn open(out: &'a mut Vec<u8>, close: &'static str) -> Members<'a> {
-        out.push(b'{');
-        let start = out.len();
-        Members { out, start, members: Vec::with_capacity(8), key: Key::Static(""), close }
+impl<'a, 'o> Members<'a, 'o> {
+    fn open(page: &'a mut Page<'o>, close: &'static str) -> Members<'a, 'o> {
+        page.out.push(b'{');
+        let (start, base) = (page.out.len(), (page.members.len(), page.keys.len()));
+        Members { page, start, base, current: (start, 0..0), close }
     }
 
-    fn member<T: Serialize + ?Sized>(&mut self, key: Key, value: &T) -> Result<(), Error> {
-        write_string(key.as_str(), self.out);
-        self.out.push(b':');
-        value.serialize(Writer { out: self.out })?;
-        self.out.push(b',');
-        self.members.push(Member { key, end: self.out.len() });
+    /// The key that was just written from `from` on is `raw`.
+    fn key(&mut self, from: usize, raw: &[u8]) {
+        let page = &mut self.page;
+        let begin = page.keys.len();
+        page.keys.extend_from_slice(raw);
+        page.out.push(b':');
+        self.current = (from, begin..page.keys.len());
+    }
+
+    fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        value.serialize(Writer { page: self.page })?;
+        self.page.out.push(b',');
+        let (from, key) = std::mem::take(&mut self.current);
+        self.page.members.push(Member { key, written: from..self.page.out.len() });
         Ok(())
     }
 
     fn close(self) -> Result<(), Error> {
-        let keys = |pair: &[Member]| pair[0].key.as_str() < pair[1].key.as_str();
-        if !self.members.windows(2).all(keys) {
-            let written = self.out.split_off(self.start);
-            let starts = std::iter::once(0).chain(self.members.iter().map(|member| member.end - self.start));
-            let mut order: Vec<(&str, &[u8])> = (self.members.iter().zip(starts))
-                .map(|(member, from)| (member.key.as_str(), &written[from..member.end - self.start]))
-                .collect();
-            order.sort_by_key(|(key, _)| *key);
-            order.iter().for_each(|(_, bytes)| self.out.extend_from_slice(bytes));
+        let (first, first_key) = self.base;
+        let Page { out, keys, members, spare } = self.page;
+        let key = |member: &Member| &keys[member.key.clone()];
+        if !members[first..].is_sorted_by_key(key) {
+            members[first..].sort_unstable_by(|a, b| key(a).cmp(key(b)));
+            spare.clear();
+            spare.extend_from_slice(&out[self.start..]);
+            out.truncate(self.start);
+            for Member { written, .. } in &members[first..] {
+                out.extend_from_slice(&spare[written.start - self.start..written.end - self.start]);
+            }
         }
-        if !self.members.is_empty() {
+        if members.len() > first {
             // The last one's comma.
-            self.out.pop();
+            out.pop();
         }
-        self.out.extend_from_slice(self.close.as_bytes());
+        members.truncate(first);
+        keys.truncate(first_key);
+        out.extend_from_slice(self.close.as_bytes());
         Ok(())
     }
 }
 
 macro_rules! items {
     ($($name:ident, $method:ident;)*) => {$(
-        impl ser::$name for Items<'_> {
+        impl ser::$name for Items<'_, '_> {
             type Ok = ();
             type Error = Error;
 
@@ -389,7 +402,7 @@ items! {
 
 macro_rules! members {
     ($($name:ident;)*) => {$(
-        impl ser::$name for Members<'_> {
+        impl ser::$name for Members<'_, '_> {
             type Ok = ();
             type Error = Error;
 
@@ -398,7 +411,10 @@ macro_rules! members {
                 key: &'static str,
                 value: &T,
             ) -> Result<(), Error> {
-                self.member(Key::Static(key), value)
+                let from = self.page.out.len();
+                write_string(key, self.page.out);
+                self.key(from, key.as_bytes());
+                self.value(value)
             }
 
             fn end(self) -> Result<(), Error> {
@@ -413,23 +429,36 @@ members! {
     SerializeStructVariant;
 }
 
-impl ser::SerializeMap for Members<'_> {
+impl ser::SerializeMap for Members<'_, '_> {
     type Ok = ();
     type Error = Error;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
-        // JSON has only text as keys; numbers are written as text.
-        self.key = match serde_json::to_value(key).map_err(ser::Error::custom)? {
-            Value::String(text) => Key::Owned(text),
-            Value::Number(number) => Key::Owned(number.to_string()),
-            other => return Err(Error::Shape(format!("{other} cannot be a key"))),
+        let from = self.page.out.len();
+        key.serialize(Writer { page: self.page })?;
+        let out = &mut self.page.out;
+        let raw = match &out[from..] {
+            [b'"', raw @ .., b'"'] if !raw.contains(&b'\\') => raw.to_vec(),
+            escaped @ [b'"', ..] => {
+                serde_json::from_slice::<String>(escaped).map_err(ser::Error::custom)?.into_bytes()
+            }
+            // JSON has only text as keys; numbers are written as text.
+            number @ [b'-' | b'0'..=b'9', ..] => {
+                let number = number.to_vec();
+                out.insert(from, b'"');
+                out.push(b'"');
+                number
+            }
+            _ => {
+                return Err(Error::Shape("something other than text or a number cannot be a key".to_owned()));
+            }
         };
+        self.key(from, &raw);
         Ok(())
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        let key = std::mem::replace(&mut self.key, Key::Static(""));
-        self.member(key, value)
+        self.value(value)
     }
 
     fn end(self) -> Result<(), Error> {
@@ -440,6 +469,8 @@ impl ser::SerializeMap for Members<'_> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+
+    use serde_json::Value;
 
     use super::*;
 
