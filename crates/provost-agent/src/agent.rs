@@ -26,6 +26,8 @@ use crate::wait::Shutdown;
 const POSITION_FILE: &str = "kernel_log.json";
 /// How often positions are saved. After a crash, signals of this time may be sent twice.
 const SAVE: Duration = Duration::from_millis(500);
+/// Until a first position is saved: without one, a restart takes all that it finds for the time before.
+const FIRST_SAVE: Duration = Duration::from_millis(20);
 /// Threads have this long to end; one that hangs in a name server does not hold the process.
 const END: Duration = Duration::from_millis(800);
 /// TLS needs the most, about a quarter of it.
@@ -92,7 +94,7 @@ pub fn run(config: &Config, shutdown: &Shutdown) -> Result<(), AgentError> {
         }
     }
     drop(alive);
-    while !shutdown.sleep(SAVE) {
+    while !shutdown.sleep(if nodes.iter().all(Node::has_saved) { SAVE } else { FIRST_SAVE }) {
         nodes.iter().for_each(Node::save);
         // In this order: threads that were told to end are no surprise.
         if threads.iter().any(JoinHandle::is_finished) && !shutdown.is_triggered() {
@@ -193,6 +195,10 @@ impl Node {
         OrderLog::open(&self.store.path(order::FILE))
             .inspect_err(|error| log::warn(&self.config.name, log::chain(error)))
             .ok()
+    }
+
+    fn has_saved(&self) -> bool {
+        self.saved.borrow().is_some()
     }
 
     /// Keeps how far the kernel log was read, where that has changed.

@@ -2,7 +2,7 @@
 //!
 //! Nothing is decided here. What a record says is complete, so no catalogue and no rule is looked at.
 
-use provost_model::body::Body;
+use provost_model::body::{Body, Source, SourceChanged, SourceState};
 use provost_model::record::Record;
 use provost_model::response::AlertState;
 
@@ -87,6 +87,10 @@ fn follow(state: &mut State, body: &Body) {
         Body::GuardStopped(_) | Body::GuardStarted(_) | Body::ModeChanged(_) | Body::ConfigApplied(_) => {
             containment::set_all_timers(state);
             slot::set_all_timers(state);
+        }
+        Body::SourceChanged(SourceChanged { source: Source::Scheduler(cluster), state: SourceState::Fresh }) => {
+            containment::apply_scheduler_back(state, cluster);
+            slot::apply_scheduler_back(state, cluster);
         }
         Body::IsolationDeferred(data) => containment::set_timer(state, data.node),
         Body::AlertChanged(data) if data.state == AlertState::Resolved => {

@@ -266,6 +266,19 @@ pub(crate) fn set_timer(state: &mut State, id: NodeId) {
     state.timers.set(TimerKey::Containment(id), next);
 }
 
+/// The scheduler answers again: what failed because it did not is tried at once.
+pub(crate) fn apply_scheduler_back(state: &mut State, cluster: &str) {
+    let of_cluster = |node: &Node| node.scheduler.as_ref().is_some_and(|name| name.cluster == cluster);
+    let failed = state.nodes.values().filter(|node| node.containment.failures > 0 && of_cluster(node));
+    for id in failed.map(|node| node.id).collect::<Vec<_>>() {
+        if let Some(node) = state.nodes.get_mut(&id) {
+            node.containment.forgive();
+        }
+        state.dirty.nodes.insert(id);
+        set_timer(state, id);
+    }
+}
+
 /// Modes, guard or configuration changed: what may be tried again did too.
 pub(crate) fn set_all_timers(state: &mut State) {
     let waiting: Vec<NodeId> = state

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use provost_model::body::{Body, ReasonOwner};
+use provost_model::body::{Body, ReasonOwner, Source, SourceState};
 use provost_model::effect::{Effect, EffectResult};
 use provost_model::fleet::Phase;
-use provost_model::input::{Action, Reply};
+use provost_model::input::{Action, Input, Reply};
 use provost_model::policy::{Mode, ModeScope, Role};
 
 use crate::outstanding;
@@ -47,6 +47,31 @@ fn the_containment_of_a_node_is_asked_for_once() {
     let holds = outstanding(&site.state).filter(|order| order.effect.name() == "scheduler_hold").count();
     assert_eq!(holds, 1);
     assert_eq!(site.state.holds.len(), 2, "each GPU has its hold");
+}
+
+#[test]
+fn failed_containment_is_tried_at_once_when_its_scheduler_answers_again() {
+    let mut site = Site::new(4);
+    let source = |site: &mut Site, state| {
+        site.feed(Input::Source { source: Source::Scheduler("main".to_owned()), state });
+    };
+    source(&mut site, SourceState::Silent);
+    site.xid("gpu001", 79, 0);
+    for _ in 0..6 {
+        let order = outstanding(&site.state).find(|order| order.effect.name() == "scheduler_hold").unwrap();
+        site.answer(&order, not_done("away", true));
+        if asked_for(&site).contains(&"scheduler_hold") {
+            continue;
+        }
+        let next = site.node("gpu001").containment.not_before.unwrap();
+        site.wait(next.since(site.now));
+    }
+    let order = outstanding(&site.state).find(|order| order.effect.name() == "scheduler_hold").unwrap();
+    site.answer(&order, not_done("away", true));
+    assert!(!asked_for(&site).contains(&"scheduler_hold"));
+    source(&mut site, SourceState::Fresh);
+    assert!(asked_for(&site).contains(&"scheduler_hold"));
+    assert_eq!(site.node("gpu001").containment.failures, 0);
 }
 
 #[test]

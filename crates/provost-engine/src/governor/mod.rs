@@ -9,6 +9,7 @@ use provost_model::time::Timestamp;
 use provost_model::view;
 
 use crate::event::{Decisions, Event};
+use crate::scheduler;
 use crate::state::{Deferred, Execution, Node, State};
 
 mod unavailable;
@@ -174,8 +175,9 @@ pub(crate) const fn phase_is_out(phase: Phase) -> bool {
 }
 
 /// Since when the node has been out by what its scheduler says; none where it says that it serves, or nothing.
-fn out_by_scheduler(node: &Node) -> Option<Timestamp> {
+fn out_by_scheduler(state: &State, now: Timestamp, node: &Node) -> Option<Timestamp> {
     let seen = node.observed.as_ref()?;
-    let out = seen.drain || seen.down || seen.not_responding;
+    let is_gone = seen.not_responding && !scheduler::may_answer_until(state, now, node).is_some();
+    let out = seen.drain || seen.down || is_gone;
     out.then(|| node.observed_at.unwrap_or(node.phase_since))
 }

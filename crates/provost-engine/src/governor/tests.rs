@@ -127,6 +127,26 @@ fn the_breaker_trips_at_its_share_and_above_what_may_be_out() {
 }
 
 #[test]
+fn a_scheduler_that_was_restarted_trips_nothing_and_nodes_that_stay_away_do() {
+    let mut site = site(10);
+    let silence = |site: &mut Site, silent: bool| {
+        site.nodes.values_mut().for_each(|node| node.not_responding = silent);
+        site.look();
+    };
+    silence(&mut site, true);
+    assert_eq!(counts(&site.state, site.now).unavailable, 0, "it knows no state yet");
+    site.wait(Duration::from_secs(59));
+    silence(&mut site, false);
+    assert!(!site.state.guard.breaker_tripped);
+    silence(&mut site, true);
+    site.wait(Duration::from_secs(60));
+    assert_eq!(counts(&site.state, site.now).unavailable, 10);
+    site.nodes.values_mut().for_each(|node| node.state = "DOWN".to_owned());
+    site.look();
+    assert!(site.state.guard.breaker_tripped);
+}
+
+#[test]
 fn a_tripped_breaker_keeps_recovery_queued_but_never_isolation() {
     let mut site = site(10);
     for n in [1, 2, 3] {

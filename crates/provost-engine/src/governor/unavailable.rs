@@ -26,7 +26,7 @@ pub(crate) fn unavailable(state: &State, now: Timestamp) -> BTreeMap<NodeId, Tim
         if phase_is_out(node.phase) {
             note(node.id, node.phase_since);
         }
-        if let Some(since) = out_by_scheduler(node) {
+        if let Some(since) = out_by_scheduler(state, now, node) {
             note(node.id, since);
         }
     }

@@ -103,6 +103,13 @@ fn missing(observation: &Observation, cluster: &str, known: &BTreeMap<&str, &Nod
     }
 }
 
+/// Until when a node that does not answer its scheduler is believed to be about to: a scheduler that was restarted
+/// knows no node's state for some seconds. It is given twice as long as a scheduler itself that says nothing.
+pub(crate) fn may_answer_until(state: &State, now: Timestamp, node: &Node) -> Option<Timestamp> {
+    let until = node.observed_at? + state.config.timers.blind_after.0.saturating_mul(2);
+    (until > now).then_some(until)
+}
+
 /// The part of a node that decisions need.
 pub(crate) fn view_of(seen: &ObservedNode) -> NodeView {
     let reason = match seen.reason.as_str() {

@@ -19,6 +19,7 @@ use provost_model::time::Timestamp;
 
 use crate::effect::{self, Permission};
 use crate::event::{Decisions, Event};
+use crate::scheduler;
 use crate::state::{Node, OpenEffect, Reconcile, Slot, State, TimerKey};
 
 pub(crate) fn apply_created(state: &mut State, data: &SlotCreated) {
@@ -128,12 +129,26 @@ pub(crate) fn choose_spare(state: &State, slot: SlotId) -> Option<NodeId> {
     ready.first().map(|node| node.id)
 }
 
+/// A spare of the slot's scheduler is ready but for an answer to its scheduler, and may still give it: until when.
+pub(crate) fn spare_may_answer(state: &State, now: Timestamp, slot: &Slot) -> Option<Timestamp> {
+    let cluster = &state.nodes.get(&slot.node)?.scheduler.as_ref()?.cluster;
+    state
+        .nodes
+        .values()
+        .filter(|node| node.scheduler.as_ref().is_some_and(|name| name.cluster == *cluster))
+        .filter(|node| node.observed.as_ref().is_some_and(|view| view.not_responding))
+        .filter(|node| is_ready_but_for_answer(state, node))
+        .filter_map(|node| scheduler::may_answer_until(state, now, node))
+        .max()
+}
+
 /// A spare that could serve: at home, unfaulted since its last test, idle, heard from and not promised already.
 pub(crate) fn is_ready(state: &State, node: &Node) -> bool {
-    let idle = node
-        .observed
-        .as_ref()
-        .is_some_and(|view| !view.drain && !view.down && !view.not_responding && !view.busy);
+    node.observed.as_ref().is_some_and(|view| !view.not_responding) && is_ready_but_for_answer(state, node)
+}
+
+fn is_ready_but_for_answer(state: &State, node: &Node) -> bool {
+    let idle = node.observed.as_ref().is_some_and(|view| !view.drain && !view.down && !view.busy);
     let faulted = || {
         state.incidents.values().any(|incident| incident.node == Some(node.id) && incident.state.is_open())
     };
@@ -217,6 +232,22 @@ pub(crate) fn set_timer(state: &mut State, id: SlotId) {
 pub(crate) fn set_timers_of(state: &mut State, node: NodeId) {
     let Some(node) = state.nodes.get(&node) else { return };
     for id in [node.slot, node.serves].into_iter().flatten() {
+        set_timer(state, id);
+    }
+}
+
+/// The scheduler answers again: what failed because it did not is tried at once.
+pub(crate) fn apply_scheduler_back(state: &mut State, cluster: &str) {
+    let of_cluster = |slot: &Slot| {
+        let own = state.nodes.get(&slot.node).and_then(|node| node.scheduler.as_ref());
+        own.is_some_and(|name| name.cluster == cluster)
+    };
+    let failed = state.slots.values().filter(|slot| slot.membership.failures > 0 && of_cluster(slot));
+    for id in failed.map(|slot| slot.id).collect::<Vec<_>>() {
+        if let Some(slot) = state.slots.get_mut(&id) {
+            slot.membership.forgive();
+        }
+        state.mark_slot(id);
         set_timer(state, id);
     }
 }

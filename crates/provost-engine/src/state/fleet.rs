@@ -74,6 +74,16 @@ pub struct Reconcile {
     pub would_have: Option<Effect>,
 }
 
+impl Reconcile {
+    /// Failed tries count no more, because their cause is over. A wait for somebody outside goes on.
+    pub(crate) fn forgive(&mut self) {
+        self.failures = 0;
+        if self.undone <= 1 {
+            self.not_before = None;
+        }
+    }
+}
+
 /// A promise of one node's capacity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {

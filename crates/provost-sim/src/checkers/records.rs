@@ -1,6 +1,6 @@
 //! Promises about what is recorded.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use provost_engine::State;
 use provost_engine::state::Execution;
@@ -70,10 +70,19 @@ impl Records {
         }
         // A wait for jobs, time or a spare takes nothing away from anybody.
         let acts = |run: &&Execution| match run.state {
-            ExecutionState::Waiting => !IDLE_WAITS.contains(&run.why.as_str()),
+            ExecutionState::Waiting => {
+                !IDLE_WAITS.contains(&run.why.as_str()) && !run.why.starts_with("lock:")
+            }
             ExecutionState::Running | ExecutionState::Paused | ExecutionState::Compensating => true,
             _ => false,
         };
+        let mut busy = BTreeSet::new();
+        for run in state.executions.values().filter(acts) {
+            if run.node.is_some_and(|node| !busy.insert(node)) {
+                let detail = format!("record {}: {} is the second on its node", record.seq, run.id);
+                return Some(Violation::new(record.at, "one execution acts on a node at a time", detail));
+            }
+        }
         let disrupts =
             |run: &&Execution| state.runbooks.get(&run.version).is_some_and(|book| book.risk >= Risk::R2);
         // One that has begun may go on when a person answers, whatever others began since.

@@ -47,6 +47,18 @@ pub(super) fn leave(ctx: &Context<'_>) -> Vec<Effect> {
     bound.and_then(|(slot, spare)| slot::leave(slot, spare)).into_iter().collect()
 }
 
+/// None was chosen yet. After a scheduler's restart its spares say nothing for some seconds.
+fn choose(ctx: &Context<'_>, slot: &Slot) -> Progress {
+    let chosen = join(ctx);
+    if !chosen.is_empty() {
+        return Progress::More(chosen);
+    }
+    match slot::spare_may_answer(ctx.state, ctx.now, slot) {
+        Some(until) => Progress::Wait { what: "spare", until: Some(until) },
+        None => Progress::Failed { code: "no_spare".to_owned(), retry: true },
+    }
+}
+
 fn check(ctx: &Context<'_>) -> Progress {
     let Some(slot) = slot_of(ctx) else {
         return Progress::Failed { code: "no_slot".to_owned(), retry: false };
@@ -61,9 +73,7 @@ fn check(ctx: &Context<'_>) -> Progress {
             }
             _ => Progress::Wait { what: "spare_in_partitions", until: None },
         },
-        None if ctx.intents().next().is_none() => {
-            Progress::Failed { code: "no_spare".to_owned(), retry: true }
-        }
+        None if ctx.intents().next().is_none() => choose(ctx, slot),
         None => Progress::Wait { what: "spare_bound", until: None },
     }
 }

@@ -89,14 +89,11 @@ impl Look<'_> {
         let Some(action) = action_of(step) else {
             return self.to(ExecutionState::NeedsOperator, "unknown_action");
         };
-        if action.name == "slot.bind_spare" {
-            if self.round.chose_spare {
-                return false;
-            }
-            self.round.chose_spare = true;
-        }
         let attempt = record.attempts + 1;
         let until = Some(self.now + step.timeout.0);
+        if !self.may_choose(action) {
+            return false;
+        }
         let purpose = self.purpose(i, attempt);
         self.step_to(i, To { state: StepState::Acting, attempt, why: "attempt", result: None, until });
         if self.run.state != ExecutionState::Running {
@@ -106,6 +103,11 @@ impl Look<'_> {
         let effects = self.decide(i, action.act).unwrap_or_default();
         self.request(effects, &purpose);
         true
+    }
+
+    /// One spare is chosen a round, so that no two steps choose the same.
+    fn may_choose(&mut self, action: &Action) -> bool {
+        action.name != "slot.bind_spare" || !std::mem::replace(&mut self.round.chose_spare, true)
     }
 
     fn purpose(&self, i: usize, attempt: u32) -> Purpose {
@@ -139,6 +141,7 @@ impl Look<'_> {
             Progress::Done { result } => self.succeed(i, action, attempt, result),
             Progress::Failed { code, retry } => self.fail(i, &code, retry),
             _ if self.now >= deadline => self.fail(i, "timeout", true),
+            Progress::More(_) if !self.may_choose(action) => false,
             Progress::More(effects) => self.more(i, attempt, deadline, effects),
             Progress::Wait { what, until } => {
                 let until = until.filter(|until| *until > self.now).map_or(deadline, |at| at.min(deadline));

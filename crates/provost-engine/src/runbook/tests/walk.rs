@@ -78,6 +78,26 @@ fn a_lost_gpu_is_recovered_from_end_to_end() {
 }
 
 #[test]
+fn a_spare_that_its_scheduler_does_not_know_yet_is_waited_for() {
+    let check = |back_after: u64, state: StepState| {
+        let mut site = site();
+        site.nodes.get_mut("spare01").unwrap().not_responding = true;
+        site.look();
+        site.xid("gpu001", 79, 3);
+        site.carry_out();
+        assert_eq!((step(&site, "spare").state, step(&site, "spare").why.as_str()), (StepState::Waiting, "spare"));
+        site.wait(Duration::from_secs(back_after));
+        site.nodes.get_mut("spare01").unwrap().not_responding = false;
+        site.look();
+        site.carry_out();
+        assert_eq!(step(&site, "spare").state, state, "back after {back_after} s");
+    };
+    check(5, StepState::Succeeded);
+    // It was given up as one that is away, and the other attempt comes later.
+    check(61, StepState::Retrying);
+}
+
+#[test]
 fn only_jobs_on_the_lost_gpu_are_requeued_and_no_job_is_ended() {
     let mut site = site();
     site.run_job(1, &[("gpu001", &[3])]);
