@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         median.process,
     );
     handle.send(Message::Stop)?;
-    running.join().map_err(|_| "the controller panicked")?;
+    running.join().map_err(|_| "the controller panicked")??;
     Ok(())
 }
 

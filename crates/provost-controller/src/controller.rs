@@ -1,10 +1,11 @@
 //! The loop: one thread takes messages, makes records of them, commits a batch, and only then shows it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, RwLock};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError, bounded};
+use crossbeam_channel::{Receiver, TryRecvError, bounded};
 use provost_engine::detect::Merger;
 use provost_engine::{Outstanding, State, Turn, next_deadline, turn};
 use provost_journal::{Emergency, Journal, Sealer, Snapshots};
@@ -20,6 +21,7 @@ use crate::emergency::Outage;
 use crate::handle::{Counters, Handle, Health};
 use crate::message::{Ack, Committed, Message, TakeAnswer};
 use crate::start::{Error, Progress, rebuild};
+use crate::writer::{Woken, Writer};
 
 /// Messages that wait at most.
 const INBOX: usize = 16_384;
@@ -68,7 +70,8 @@ pub struct Options {
 pub struct Controller {
     pub(crate) state: State,
     pub(crate) published: Arc<RwLock<State>>,
-    pub(crate) journal: Journal,
+    /// Shared with the [`crate::writer::Writer`] of [`Controller::run`].
+    pub(crate) journal: Arc<Mutex<Journal>>,
     pub(crate) snapshots: Snapshots,
     pub(crate) emergency: Emergency,
     pub(crate) sealer: Sealer,
@@ -90,6 +93,8 @@ pub struct Controller {
 /// Records and answers of one batch, not durable yet.
 #[derive(Default)]
 pub(crate) struct Batch {
+    /// When the last of it was worked on.
+    pub(crate) at: Timestamp,
     pub(crate) records: Vec<Record>,
     pub(crate) answers: Vec<(TakeAnswer, Reply)>,
     pub(crate) acks: Vec<Ack>,
@@ -99,6 +104,17 @@ pub(crate) struct Batch {
     pub(crate) repeats: usize,
     /// Why the batch must not become durable.
     pub(crate) failed: Option<provost_journal::Error>,
+}
+
+impl Batch {
+    /// Takes over what was worked on after this batch; its records are not needed any more.
+    fn absorb(&mut self, after: Batch) {
+        self.at = after.at;
+        self.answers.extend(after.answers);
+        self.acks.extend(after.acks);
+        self.signals.extend(after.signals);
+        self.repeats += after.repeats;
+    }
 }
 
 /// Lets the engine's turn seal values without owning the key. A value that could not be sealed is not written
@@ -147,7 +163,7 @@ impl Controller {
             state,
             published,
             snapshots: Snapshots::new(options.journal.dir()),
-            journal: options.journal,
+            journal: Arc::new(Mutex::new(options.journal)),
             emergency: options.emergency,
             sealer: options.sealer,
             clock: options.clock,
@@ -178,27 +194,82 @@ impl Controller {
         self.inbox.iter().flat_map(|inbox| inbox.try_iter().take(MAX_MESSAGES_PER_COMMIT)).collect()
     }
 
-    /// Runs until [`Message::Stop`], or until every handle is gone.
-    pub fn run(mut self) {
-        let Some(inbox) = self.inbox.take() else { return };
+    /// Runs until [`Message::Stop`], or until every handle is gone. While one batch is made durable, the next is
+    /// worked on.
+    ///
+    /// # Errors
+    /// Where the system gives no thread.
+    pub fn run(mut self) -> io::Result<()> {
+        let Some(inbox) = self.inbox.take() else { return Ok(()) };
+        let mut writer = Writer::start(Arc::clone(&self.journal))?;
         loop {
-            let (messages, stop) = self.collect(&inbox);
-            self.process(messages);
+            let first = match writer.wait_or(&inbox, self.sleep()) {
+                Woken::Written(batch, result) => {
+                    self.written(batch, result, None);
+                    continue;
+                }
+                Woken::Message(message) => message,
+            };
+            let (messages, stop) = Controller::collect(first, &inbox);
+            if self.outage.is_some() {
+                self.process_in_outage(messages);
+            } else {
+                let batch = self.work(messages);
+                self.hand_over(batch, &mut writer);
+            }
             if stop {
+                if let Some((batch, result)) = writer.wait() {
+                    self.written(batch, result, None);
+                }
                 self.finish();
-                return;
+                return Ok(());
             }
         }
     }
 
-    /// Waits for the first message or the next deadline, then takes what else is there for at most 2 ms.
-    fn collect(&self, inbox: &Receiver<Message>) -> (Vec<Message>, bool) {
+    /// Gives a batch to the writer once the one before is durable; where that failed, both have.
+    fn hand_over(&mut self, batch: Batch, writer: &mut Writer) {
+        let batch = match writer.wait() {
+            Some((before, result)) => self.written(before, result, Some(batch)),
+            None => Some(batch),
+        };
+        match batch {
+            Some(batch) if batch.failed.is_none() && !batch.records.is_empty() => writer.write(batch),
+            Some(batch) => self.commit(batch),
+            None => {}
+        }
+    }
+
+    /// Lets out what depended on a batch. Where it is not durable, neither is what was worked on `after` it; gives
+    /// that back otherwise.
+    fn written(
+        &mut self,
+        mut batch: Batch,
+        result: Result<Vec<Committed>, Error>,
+        after: Option<Batch>,
+    ) -> Option<Batch> {
+        match result {
+            Ok(committed) => {
+                self.durable(batch, &committed);
+                after
+            }
+            Err(error) => {
+                if let Some(after) = after {
+                    batch.absorb(after);
+                }
+                self.fail(&error, batch);
+                None
+            }
+        }
+    }
+
+    /// Takes what else is there for at most 2 ms.
+    fn collect(first: Option<Message>, inbox: &Receiver<Message>) -> (Vec<Message>, bool) {
         let mut messages = Vec::new();
-        match inbox.recv_timeout(self.sleep()) {
-            Ok(Message::Stop) => return (messages, true),
-            Ok(message) => messages.push(message),
-            Err(RecvTimeoutError::Timeout) => return (messages, false),
-            Err(RecvTimeoutError::Disconnected) => return (messages, true),
+        match first {
+            Some(Message::Stop) => return (messages, true),
+            Some(message) => messages.push(message),
+            None => return (messages, false),
         }
         let begun = Instant::now();
         while messages.len() < MAX_MESSAGES_PER_COMMIT && begun.elapsed() < MAX_BATCH {
@@ -231,6 +302,12 @@ impl Controller {
             self.process_in_outage(messages);
             return;
         }
+        let batch = self.work(messages);
+        self.commit(batch);
+    }
+
+    /// Takes messages through the engine.
+    fn work(&mut self, messages: Vec<Message>) -> Batch {
         let mut batch = Batch::default();
         for message in messages {
             self.take(message, &mut batch);
@@ -242,7 +319,8 @@ impl Controller {
         if next_deadline(&self.state).is_some_and(|at| at <= now) {
             self.turn(now, &Input::Tick, &mut batch);
         }
-        self.commit(now, batch);
+        batch.at = now;
+        batch
     }
 
     fn take(&mut self, message: Message, batch: &mut Batch) {
@@ -289,13 +367,15 @@ impl Controller {
     /// Gives the neighbours what the durable State wants done and they do not have yet.
     pub(crate) fn start_outstanding(&mut self) {
         let mut wanted = BTreeMap::new();
-        for work in provost_engine::outstanding(&self.state) {
+        let durable = self.published.read().unwrap_or_else(PoisonError::into_inner);
+        for work in provost_engine::outstanding(&durable) {
             let how = (work.approach, work.probes);
             wanted.insert(work.intent, how);
             if self.started.get(&work.intent) != Some(&how) {
                 self.neighbours.start(work);
             }
         }
+        drop(durable);
         self.started = wanted;
     }
 }

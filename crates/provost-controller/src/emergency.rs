@@ -12,6 +12,7 @@ use provost_model::time::Timestamp;
 use crate::controller::{Controller, Sealing};
 use crate::handle::Counters;
 use crate::message::{Message, Unavailable};
+use crate::writer;
 
 /// How often the journal is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -127,7 +128,7 @@ impl Controller {
             signals_lost: outage.signals_lost,
         };
         let merged = turn(&mut self.state, now, &input, &mut Sealing::new(&self.sealer));
-        match self.append(merged.records) {
+        match writer::append(&self.journal, merged.records) {
             Ok(committed) => {
                 self.health.set_available(true);
                 tracing::info!(holds = outage.holds.len(), "the journal can be written again");

@@ -1,5 +1,5 @@
 //! The loop: a batch of messages → the engine, input by input → one append → only then everything that others
-//! may see. One thread owns State and journal; server, demo and simulator drive the same [`Controller`].
+//! may see. One thread owns State; server, demo and simulator drive the same [`Controller`].
 //!
 //! It does no I/O but the journal's, and knows two things of the world: a [`Clock`] and its [`Neighbours`].
 
@@ -10,6 +10,7 @@ mod handle;
 mod message;
 mod replay;
 mod start;
+mod writer;
 
 pub use controller::{Clock, Controller, Neighbours, OnCommit, Options};
 pub use handle::{Counters, Handle, Health, TrySendError};

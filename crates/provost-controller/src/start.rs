@@ -13,6 +13,9 @@ pub enum Error {
     /// The journal.
     #[error("the journal failed")]
     Journal(#[from] provost_journal::Error),
+    /// The thread that writes it is gone: a bug, whose message stands in the log.
+    #[error("the thread that writes the journal has ended; restart the controller")]
+    Writer,
     /// A record that this version does not know.
     #[error(
         "record {seq} is none that this version of provost can read or write; start the version that wrote it"

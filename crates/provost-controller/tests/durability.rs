@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use provost_controller::{Answer, Clock, Committed, Controller, Message, Neighbours, Options, replay};
+use provost_controller::{
+    Answer, Clock, Committed, Controller, Handle, Message, Neighbours, Options, replay,
+};
 use provost_engine::Outstanding;
 use provost_journal::{Emergency, Journal, Reader, Sealer};
 use provost_model::fleet::{GpuFacts, NodeFacts};
@@ -170,13 +172,6 @@ impl Site {
     /// A person stops the guard; gives the answer.
     fn stop_guard(&mut self) -> Answer {
         let answered = Arc::new(Mutex::new(None));
-        let command = Command {
-            actor: Actor { kind: ActorKind::Human, sub: "local:admin".to_owned() },
-            roles: BTreeSet::from([Role::Admin]),
-            request: "request-1".to_owned(),
-            reason: "a test".to_owned(),
-            action: Action::GuardStop,
-        };
         let (seen, slot, next) = (self.seen.clone(), Arc::clone(&answered), self.controller.state().seq);
         let answer = Box::new(move |answer: Answer| {
             if answer.is_ok() {
@@ -184,9 +179,27 @@ impl Site {
             }
             *slot.lock().unwrap() = Some(answer);
         });
-        self.controller.process(vec![Message::Ask { input: Input::Command(Box::new(command)), answer }]);
+        self.controller.process(vec![Message::Ask { input: command(Action::GuardStop), answer }]);
         answered.lock().unwrap().take().expect("every question is answered")
     }
+}
+
+fn command(action: Action) -> Input {
+    Input::Command(Box::new(Command {
+        actor: Actor { kind: ActorKind::Human, sub: "local:admin".to_owned() },
+        roles: BTreeSet::from([Role::Admin]),
+        request: "request-1".to_owned(),
+        reason: "a test".to_owned(),
+        action,
+    }))
+}
+
+/// Asks through the inbox of a controller that runs, and waits for the answer.
+fn ask(handle: &Handle, action: Action) -> Answer {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let answer = Box::new(move |answer| drop(sender.send(answer)));
+    handle.send(Message::Ask { input: command(action), answer }).unwrap();
+    receiver.recv().expect("every question is answered")
 }
 
 #[test]
@@ -240,6 +253,65 @@ fn a_journal_that_can_not_be_written_changes_nothing_but_contains() {
     assert_eq!(seen.last().unwrap(), "Act scheduler_hold", "the hold has its record, and is written again");
     assert!(Emergency::open(&Emergency::default_path(&dir.0)).unwrap().entries().is_empty());
     assert_eq!(site.controller.state().holds.len(), 1);
+}
+
+#[test]
+fn what_was_accepted_is_in_the_journal_whatever_fails_between_two_batches() {
+    const ASKED: usize = 200;
+    let dir = Directory::new();
+    let mut site = Site::open(&dir.0);
+    site.start();
+    let Site { controller, now, seen } = site;
+    let handle = controller.handle();
+    let running = std::thread::spawn(move || controller.run());
+    let (accepted, refused) = (AtomicU32::new(0), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for i in 0..ASKED {
+                    let action = if i % 2 == 0 { Action::GuardStop } else { Action::GuardStart };
+                    match ask(&handle, action) {
+                        Ok(Reply::Accepted { .. }) => accepted.fetch_add(1, Ordering::Relaxed),
+                        Ok(_) => 0,
+                        Err(_) => refused.fetch_add(1, Ordering::Relaxed),
+                    };
+                }
+            });
+        }
+        // The journal is taken away for a while, in the middle of it.
+        while accepted.load(Ordering::Relaxed) < 20 {
+            std::thread::yield_now();
+        }
+        let somebody = Connection::open(dir.0.join("journal.db")).unwrap();
+        somebody.busy_timeout(Duration::from_secs(10)).unwrap();
+        somebody.execute_batch("BEGIN IMMEDIATE").unwrap();
+        while handle.health().journal_available() {
+            std::thread::yield_now();
+        }
+        somebody.execute_batch("ROLLBACK").unwrap();
+        *now.0.lock().unwrap() = T0 + Duration::from_secs(60);
+    });
+    assert!(refused.into_inner() > 0, "some were refused");
+    *now.0.lock().unwrap() = T0 + Duration::from_secs(120);
+    while !handle.health().journal_available() {
+        drop(ask(&handle, Action::GuardStop));
+    }
+    handle.send(Message::Stop).unwrap();
+    running.join().unwrap().unwrap();
+    let seen = seen.take();
+    assert!(seen.iter().all(|what| !what.ends_with(" before its record")), "{seen:?}");
+    let records = replay(&dir.0).unwrap().records;
+    let stored = Reader::open(&dir.0).unwrap().read(0, usize::try_from(records).unwrap()).unwrap();
+    let toggled =
+        stored.iter().filter(|one| ["guard.stopped", "guard.started"].contains(&one.kind.as_str())).count();
+    let told = seen.iter().filter(|what| what.starts_with("guard.")).count();
+    let answered = usize::try_from(accepted.into_inner()).unwrap();
+    assert!(
+        toggled == told && (toggled == answered || toggled == answered + 1),
+        "{toggled} {told} {answered}"
+    );
+    // A replay compares what it comes to with the snapshot of the end.
+    assert_eq!(replay(&dir.0).unwrap().snapshot, Some(records));
 }
 
 #[test]

@@ -88,7 +88,10 @@ fn follow(state: &mut State, body: &Body) {
             containment::set_all_timers(state);
             slot::set_all_timers(state);
         }
-        Body::SourceChanged(SourceChanged { source: Source::Scheduler(cluster), state: SourceState::Fresh }) => {
+        Body::SourceChanged(SourceChanged {
+            source: Source::Scheduler(cluster),
+            state: SourceState::Fresh,
+        }) => {
             containment::apply_scheduler_back(state, cluster);
             slot::apply_scheduler_back(state, cluster);
         }

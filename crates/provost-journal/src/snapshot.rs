@@ -3,7 +3,6 @@
 //! them may be deleted at any time.
 
 use std::fs;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -11,11 +10,9 @@ use aws_lc_rs::digest::{SHA256, digest};
 use crate::error::Error;
 use crate::files;
 
-const MAGIC: &[u8; 8] = b"PVSNAP\0\x01";
+const MAGIC: &[u8; 8] = b"PVSNAP\0\x02";
 /// How many are kept: the newest and one in case it is damaged.
 const KEPT: usize = 2;
-/// zstd's level 1: the state of a site compresses 5 to 10 times, and a snapshot must not hold up the loop.
-const LEVEL: i32 = 1;
 /// The largest state that is read back; a damaged header must not ask for all of the memory.
 const MAX_STATE_BYTES: u64 = 4 << 30;
 
@@ -67,7 +64,7 @@ impl Snapshots {
     pub fn save(&self, seq: u64, app_version: &str, state: &[u8]) -> Result<(), Error> {
         files::create_dir(&self.dir)?;
         let path = self.path(seq);
-        let body = zstd::bulk::compress(state, LEVEL).map_err(Error::file(&path, "compressed"))?;
+        let body = lz4_flex::block::compress(state);
         let mut file = Vec::with_capacity(body.len() + 128);
         file.extend_from_slice(MAGIC);
         file.extend_from_slice(&seq.to_le_bytes());
@@ -107,13 +104,8 @@ fn parse(file: &[u8], seq: u64, app_version: &str) -> Option<Snapshot> {
     if number != seq || version != app_version.as_bytes() || state_bytes > MAX_STATE_BYTES {
         return None;
     }
-    decompress(rest, state_bytes).ok().map(|state| Snapshot { seq, state })
-}
-
-fn decompress(body: &[u8], bytes: u64) -> io::Result<Vec<u8>> {
-    let mut state = Vec::with_capacity(usize::try_from(bytes).unwrap_or(0));
-    zstd::Decoder::with_buffer(body)?.take(bytes + 1).read_to_end(&mut state)?;
-    if state.len() as u64 == bytes { Ok(state) } else { Err(io::ErrorKind::InvalidData.into()) }
+    let state = lz4_flex::block::decompress(rest, usize::try_from(state_bytes).ok()?).ok()?;
+    (state.len() as u64 == state_bytes).then_some(Snapshot { seq, state })
 }
 
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {

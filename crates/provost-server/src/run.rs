@@ -227,7 +227,9 @@ async fn spawn_controller(controller: Controller, started: Input) -> Result<Join
         let answer = Box::new(move |answer| drop(sender.send(answer)));
         controller.process(vec![Message::Ask { input: started, answer }]);
         controller.merge_emergency();
-        controller.run();
+        if let Err(error) = controller.run() {
+            tracing::error!(error = %error, "the system gives no thread to write the journal; the controller ends");
+        }
     };
     let thread = std::thread::Builder::new()
         .name("controller".to_owned())

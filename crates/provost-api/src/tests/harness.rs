@@ -230,7 +230,7 @@ impl Site {
         };
         let controller = Controller::open(options, &mut |_| ()).unwrap();
         let handle = controller.handle();
-        let thread = Some(std::thread::spawn(move || controller.run()));
+        let thread = Some(std::thread::spawn(move || controller.run().unwrap()));
         let backend: Arc<dyn Backend> = Arc::clone(&server) as Arc<dyn Backend>;
         let router = router(Api { handle: handle.clone(), backend, live });
         Site { router, server, handle, thread, _dir: dir }

@@ -6,6 +6,7 @@ use clap::CommandFactory;
 use provost_server::config::{Config, Error as ConfigError};
 use provost_server::{Up, runbooks};
 use serde_json::json;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::cli::{self, Cli, Format, Global};
 use crate::error::{Error, Exit};
@@ -24,11 +25,14 @@ pub fn up(global: &Global, up: cli::Up) -> Result<(), Error> {
     runtime.block_on(provost_server::up(up)).map_err(|e| Error::chain(Exit::Failure, &e))
 }
 
-/// The log goes to standard error; `PROVOST_LOG` says how much.
+/// The log goes to standard error; `PROVOST_LOG` says how much: `error`, `warn`, `info`, `debug`, `trace` or `off`.
 fn start_log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("PROVOST_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let level = std::env::var("PROVOST_LOG").ok().and_then(|level| level.parse().ok());
+    tracing_subscriber::fmt()
+        .with_max_level(level.unwrap_or(LevelFilter::INFO))
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .init();
 }
 
 /// `provost agent`.

@@ -85,7 +85,10 @@ fn a_spare_that_its_scheduler_does_not_know_yet_is_waited_for() {
         site.look();
         site.xid("gpu001", 79, 3);
         site.carry_out();
-        assert_eq!((step(&site, "spare").state, step(&site, "spare").why.as_str()), (StepState::Waiting, "spare"));
+        assert_eq!(
+            (step(&site, "spare").state, step(&site, "spare").why.as_str()),
+            (StepState::Waiting, "spare")
+        );
         site.wait(Duration::from_secs(back_after));
         site.nodes.get_mut("spare01").unwrap().not_responding = false;
         site.look();
