@@ -12,6 +12,7 @@ mod executors;
 mod inbox;
 mod listener;
 pub mod local;
+mod maintenance;
 mod poll;
 mod run;
 pub mod runbooks;

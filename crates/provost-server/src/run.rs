@@ -25,10 +25,12 @@ use crate::config::{Config, SlurmCluster};
 use crate::executors::{Executors, Reached};
 use crate::local::{self, Local};
 use crate::poll::Poll;
-use crate::{listener, runbooks, stop_file};
+use crate::{listener, maintenance, runbooks, stop_file};
 
 /// Records that a slow reader of the live stream may lag behind before it reads from the journal again.
 const LIVE_RECORDS: usize = 16_384;
+/// How often the journal's log is copied back and its tiles are written.
+const MAINTAIN_EVERY: Duration = Duration::from_secs(1);
 /// How often silence of agents and the stop file are looked for.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
 
@@ -265,6 +267,7 @@ fn start_tasks(
             watched.watch(clock::now());
         }
     });
+    tasks.spawn(maintenance::keep(data.to_owned(), MAINTAIN_EVERY));
     tasks.spawn(stop_file::watch(handle.clone(), data.join("STOP"), WATCH_EVERY));
 }
 
