@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, TryRecvError, bounded};
+use crossbeam_channel::{Receiver, bounded};
 use provost_engine::detect::Merger;
 use provost_engine::{Outstanding, State, Turn, next_deadline, turn};
 use provost_journal::{Emergency, Journal, Sealer, Snapshots};
@@ -25,8 +25,8 @@ use crate::writer::{Woken, Writer};
 
 /// Messages that wait at most.
 const INBOX: usize = 16_384;
-/// A batch is committed at this many messages…
-const MAX_MESSAGES_PER_COMMIT: usize = 4_096;
+/// A batch is committed at this many inputs, so that in a storm there is a next one to work on meanwhile…
+const MAX_INPUTS_PER_COMMIT: usize = 1_024;
 /// …or this long after its first, whatever comes first (ruling 23).
 const MAX_BATCH: Duration = Duration::from_millis(2);
 /// The loop looks at the clock at least this often: a jump of the clock cannot stop it, and checkpoints are
@@ -191,7 +191,7 @@ impl Controller {
     /// What handles have put into the inbox; for drivers that own the controller and pass it to
     /// [`Controller::process`].
     pub fn waiting(&self) -> Vec<Message> {
-        self.inbox.iter().flat_map(|inbox| inbox.try_iter().take(MAX_MESSAGES_PER_COMMIT)).collect()
+        self.inbox.iter().flat_map(|inbox| inbox.try_iter().take(MAX_INPUTS_PER_COMMIT)).collect()
     }
 
     /// Runs until [`Message::Stop`], or until every handle is gone. While one batch is made durable, the next is
@@ -265,19 +265,18 @@ impl Controller {
 
     /// Takes what else is there for at most 2 ms.
     fn collect(first: Option<Message>, inbox: &Receiver<Message>) -> (Vec<Message>, bool) {
-        let mut messages = Vec::new();
-        match first {
-            Some(Message::Stop) => return (messages, true),
-            Some(message) => messages.push(message),
-            None => return (messages, false),
-        }
+        let (mut messages, mut inputs, mut next) = (Vec::new(), 0, first);
         let begun = Instant::now();
-        while messages.len() < MAX_MESSAGES_PER_COMMIT && begun.elapsed() < MAX_BATCH {
-            match inbox.try_recv() {
-                Ok(Message::Stop) => return (messages, true),
-                Ok(message) => messages.push(message),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+        while let Some(message) = next {
+            if matches!(message, Message::Stop) {
+                return (messages, true);
             }
+            inputs += message.inputs();
+            messages.push(message);
+            if inputs >= MAX_INPUTS_PER_COMMIT || begun.elapsed() >= MAX_BATCH {
+                break;
+            }
+            next = inbox.try_recv().ok();
         }
         (messages, false)
     }

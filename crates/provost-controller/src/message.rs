@@ -46,6 +46,13 @@ pub enum Message {
     Stop,
 }
 
+impl Message {
+    /// How many inputs it is for the engine.
+    pub(crate) fn inputs(&self) -> usize {
+        if let Message::Signals { signals, .. } = self { signals.len() } else { 1 }
+    }
+}
+
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

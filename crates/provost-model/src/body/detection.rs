@@ -11,13 +11,10 @@ use crate::scheduler::JobKey;
 use crate::signal::{Impact, PciAddress, SignalFields, SignalKind, Trust};
 use crate::time::Timestamp;
 
-/// What makes two signals the same episode.
+/// What makes two signals the same episode. Numbers stand before the name because keys are compared in this order,
+/// many times a signal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EpisodeKey {
-    /// Name of the node.
-    pub node: String,
-    /// Kind.
-    pub kind: SignalKind,
     /// Code.
     pub code: Option<u32>,
     /// Device.
@@ -26,6 +23,10 @@ pub struct EpisodeKey {
     pub mig: Option<u32>,
     /// Link.
     pub link: Option<u32>,
+    /// Kind.
+    pub kind: SignalKind,
+    /// Name of the node.
+    pub node: String,
 }
 
 /// See [`Body::EpisodeOpened`](super::Body::EpisodeOpened). The kernel line is sealed.
