@@ -177,7 +177,7 @@ pub(crate) const fn phase_is_out(phase: Phase) -> bool {
 /// Since when the node has been out by what its scheduler says; none where it says that it serves, or nothing.
 fn out_by_scheduler(state: &State, now: Timestamp, node: &Node) -> Option<Timestamp> {
     let seen = node.observed.as_ref()?;
-    let is_gone = seen.not_responding && !scheduler::may_answer_until(state, now, node).is_some();
+    let is_gone = seen.not_responding && scheduler::may_answer_until(state, now, node).is_none();
     let out = seen.drain || seen.down || is_gone;
     out.then(|| node.observed_at.unwrap_or(node.phase_since))
 }
