@@ -13,6 +13,7 @@ use crate::workspace::Workspace;
 /// The generated files. A new one is one more line here.
 const PAGES: &[Page] = &[
     Page { file: "docs/reference/cli.md", source: Source::Help },
+    Page { file: "docs/reference/config.md", source: Source::Output(&["config", "reference"]) },
     Page { file: "docs/reference/faults.md", source: Source::Output(&["explain", "--catalogue"]) },
     Page { file: "runbooks/schema.json", source: Source::Output(&["runbook", "schema"]) },
 ];

@@ -37,7 +37,7 @@ const STACK: usize = 256 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The file of the authorities can't be read.
-    #[error("failed to read the ca_file `{path}`")]
+    #[error("failed to read the ca_file `{path}`; copy ca.pem there from the controller's data directory")]
     CaFile {
         /// Path.
         path: PathBuf,
@@ -111,7 +111,8 @@ pub fn run(config: &Config, shutdown: &Shutdown) -> Result<(), AgentError> {
     result
 }
 
-fn read_roots(path: &Path) -> Result<RootCertStore, AgentError> {
+/// The authorities that may have signed the controller's certificate.
+pub(crate) fn read_roots(path: &Path) -> Result<RootCertStore, AgentError> {
     let pem = fs::read(path).map_err(|source| AgentError::CaFile { path: path.to_owned(), source })?;
     identity::roots(&pem).map_err(|source| AgentError::Ca { path: path.to_owned(), source })
 }

@@ -282,6 +282,12 @@ pub(crate) const ROUTES: &[Route] = &[
         &[REASON],
         verbs::node_resume,
     ),
+    post(
+        "/v1/nodes/{id}/actions/forget",
+        "Expect no agent on a node any more, until one reports again.",
+        &[REASON],
+        verbs::node_forget,
+    ),
     post("/v1/holds/{id}/actions/release", "Release a hold.", &[REASON], verbs::hold_release),
     post("/v1/incidents/{id}/actions/ack", "Take an incident.", &[REASON], verbs::incident_ack),
     post(

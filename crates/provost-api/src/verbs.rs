@@ -92,6 +92,10 @@ pub(crate) fn node_resume(asked: &Asked<'_>) -> Result<Built, Problem> {
     Ok(Action::NodeResume { node: asked.node()? }.into())
 }
 
+pub(crate) fn node_forget(asked: &Asked<'_>) -> Result<Built, Problem> {
+    Ok(Action::NodeForget { node: asked.node()? }.into())
+}
+
 pub(crate) fn hold_release(asked: &Asked<'_>) -> Result<Built, Problem> {
     Ok(Action::HoldRelease { hold: asked.typed::<HoldId>("hold")? }.into())
 }

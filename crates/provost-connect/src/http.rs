@@ -1,9 +1,9 @@
-//! A small HTTP/1.1 client for neighbours on this machine: a unix socket or a loopback port. One connection a
-//! request, a bound on time and size for each, no redirects, no cookies, no pool.
+//! A small HTTP/1.1 client for neighbours: a unix socket or a loopback port on this machine, or TLS to another. One
+//! connection a request, a bound on time and size for each, no redirects, no cookies, no pool.
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -11,21 +11,35 @@ use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::body::Bytes;
 use hyper::{Request, header};
 use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
 
-/// Where a neighbour listens. Written `unix:///run/slurmrestd.sock` or `http://127.0.0.1:6820`.
+use crate::tls::{self, TrustError};
+
+/// Where a neighbour listens. Written `unix:///run/slurmrestd.sock`, `http://127.0.0.1:6820` or
+/// `https://slurm.example:6820`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A unix socket.
     Unix(PathBuf),
     /// A TCP port on loopback; plain text must not leave the machine.
     Loopback(SocketAddr),
+    /// TLS to any host.
+    Tls {
+        /// Name or address, as its certificate must have it.
+        host: ServerName<'static>,
+        /// Port.
+        port: u16,
+    },
 }
 
 /// The text names no endpoint.
 #[derive(Debug, thiserror::Error)]
-#[error("`{text}` is no endpoint; write unix:///path/to/socket, or http://127.0.0.1:PORT on loopback")]
+#[error(
+    "`{text}` is no endpoint; write unix:///path/to/socket, https://HOST:PORT, or http://127.0.0.1:PORT on loopback"
+)]
 pub struct ParseEndpointError {
     text: String,
 }
@@ -38,6 +52,10 @@ impl FromStr for Endpoint {
         if let Some(path) = text.strip_prefix("unix://") {
             return if path.starts_with('/') { Ok(Endpoint::Unix(path.into())) } else { Err(error()) };
         }
+        if let Some(address) = text.strip_prefix("https://") {
+            let (host, port) = host_and_port(address).ok_or_else(error)?;
+            return Ok(Endpoint::Tls { host, port });
+        }
         let address = text.strip_prefix("http://").ok_or_else(error)?;
         let address = address.strip_suffix('/').unwrap_or(address);
         let address = match address.strip_prefix("localhost:") {
@@ -49,11 +67,36 @@ impl FromStr for Endpoint {
     }
 }
 
+/// `slurm.example:6820`, `[fe80::1]:6820`; port 443 where none is written.
+fn host_and_port(address: &str) -> Option<(ServerName<'static>, u16)> {
+    let address = address.strip_suffix('/').unwrap_or(address);
+    let (host, port) = match address.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
+        _ => (address, 443),
+    };
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    Some((ServerName::try_from(host.to_owned()).ok()?, port))
+}
+
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Endpoint::Unix(path) => write!(f, "unix://{}", path.display()),
             Endpoint::Loopback(address) => write!(f, "http://{address}"),
+            Endpoint::Tls { .. } => write!(f, "https://{}", self.authority()),
+        }
+    }
+}
+
+impl Endpoint {
+    /// What the `Host` header says.
+    fn authority(&self) -> String {
+        match self {
+            Endpoint::Tls { host, port } => match host.to_str() {
+                name if name.contains(':') => format!("[{name}]:{port}"),
+                name => format!("{name}:{port}"),
+            },
+            Endpoint::Unix(_) | Endpoint::Loopback(_) => "localhost".to_owned(),
         }
     }
 }
@@ -78,6 +121,16 @@ pub enum Error {
         /// Where.
         endpoint: Endpoint,
         /// Why.
+        source: std::io::Error,
+    },
+    /// The other side is not who it should be, or speaks no TLS.
+    #[error(
+        "{endpoint} can't be trusted: {source}; name its authority as rest_ca_file, or the host as its certificate does"
+    )]
+    Tls {
+        /// Where.
+        endpoint: Endpoint,
+        /// What TLS says.
         source: std::io::Error,
     },
     /// The time was up.
@@ -123,40 +176,82 @@ pub struct Limits {
     pub body: usize,
 }
 
-/// `GET path` with the given headers. Header values are secrets: they are in no error and no log.
-pub async fn get(
-    endpoint: &Endpoint,
-    path: &str,
-    headers: &[(&'static str, String)],
-    limits: Limits,
-) -> Result<Answer, Error> {
-    tokio::time::timeout(limits.time, get_unbounded(endpoint, path, headers, limits.body))
-        .await
-        .unwrap_or_else(|_| Err(Error::TimedOut { endpoint: endpoint.clone(), after: limits.time }))
+/// Asks one neighbour.
+#[derive(Clone, Debug)]
+pub struct Client {
+    endpoint: Endpoint,
+    /// Present for TLS.
+    tls: Option<TlsStore>,
 }
 
-async fn get_unbounded(
-    endpoint: &Endpoint,
-    path: &str,
-    headers: &[(&'static str, String)],
-    limit: usize,
-) -> Result<Answer, Error> {
-    let mut request =
-        Request::get(path).header(header::HOST, "localhost").header(header::ACCEPT, "application/json");
-    for (name, value) in headers {
-        request = request.header(*name, value);
+/// Keeps its sessions, so that a poll does not pay for a whole handshake each time.
+#[derive(Clone)]
+struct TlsStore(TlsConnector);
+
+impl fmt::Debug for TlsStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TlsStore")
     }
-    let request =
-        request.body(Empty::<Bytes>::new()).map_err(|_| Error::Header { endpoint: endpoint.clone() })?;
-    let connect = |source| Error::Connect { endpoint: endpoint.clone(), source };
-    match endpoint {
-        Endpoint::Unix(path) => {
-            let stream = UnixStream::connect(path).await.map_err(connect)?;
-            exchange(endpoint, stream, request, limit).await
+}
+
+impl Client {
+    /// A client of `endpoint`. Over TLS it trusts the authorities in `ca_file`, or those of the system.
+    ///
+    /// # Errors
+    /// Where no authority can be read.
+    pub fn new(endpoint: Endpoint, ca_file: Option<&Path>) -> Result<Client, TrustError> {
+        let tls = match endpoint {
+            Endpoint::Tls { .. } => Some(TlsStore(tls::client(ca_file)?.into())),
+            Endpoint::Unix(_) | Endpoint::Loopback(_) => None,
+        };
+        Ok(Client { endpoint, tls })
+    }
+
+    /// `GET path` with the given headers. Header values are secrets: they are in no error and no log.
+    pub async fn get(
+        &self,
+        path: &str,
+        headers: &[(&'static str, String)],
+        limits: Limits,
+    ) -> Result<Answer, Error> {
+        tokio::time::timeout(limits.time, self.get_unbounded(path, headers, limits.body))
+            .await
+            .unwrap_or_else(|_| Err(Error::TimedOut { endpoint: self.endpoint.clone(), after: limits.time }))
+    }
+
+    async fn get_unbounded(
+        &self,
+        path: &str,
+        headers: &[(&'static str, String)],
+        limit: usize,
+    ) -> Result<Answer, Error> {
+        let endpoint = &self.endpoint;
+        let mut request = Request::get(path)
+            .header(header::HOST, endpoint.authority())
+            .header(header::ACCEPT, "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, value);
         }
-        Endpoint::Loopback(address) => {
-            let stream = TcpStream::connect(address).await.map_err(connect)?;
-            exchange(endpoint, stream, request, limit).await
+        let request =
+            request.body(Empty::<Bytes>::new()).map_err(|_| Error::Header { endpoint: endpoint.clone() })?;
+        let connect = |source| Error::Connect { endpoint: endpoint.clone(), source };
+        match (endpoint, &self.tls) {
+            (Endpoint::Unix(path), _) => {
+                let stream = UnixStream::connect(path).await.map_err(connect)?;
+                exchange(endpoint, stream, request, limit).await
+            }
+            (Endpoint::Loopback(address), _) => {
+                let stream = TcpStream::connect(address).await.map_err(connect)?;
+                exchange(endpoint, stream, request, limit).await
+            }
+            (Endpoint::Tls { host, port }, Some(TlsStore(connector))) => {
+                let stream = TcpStream::connect((host.to_str().as_ref(), *port)).await.map_err(connect)?;
+                let tls = |source| Error::Tls { endpoint: endpoint.clone(), source };
+                let stream = connector.connect(host.clone(), stream).await.map_err(tls)?;
+                exchange(endpoint, stream, request, limit).await
+            }
+            // `new` makes a store for every such endpoint.
+            (Endpoint::Tls { .. }, None) => Err(connect(std::io::ErrorKind::Unsupported.into())),
         }
     }
 }
@@ -221,7 +316,13 @@ mod tests {
         check("http://[::1]:6820", Some("http://[::1]:6820"));
         check("http://10.0.0.1:6820", None);
         check("http://slurm.example.org:6820", None);
-        check("https://127.0.0.1:6820", None);
+        check("https://127.0.0.1:6820", Some("https://127.0.0.1:6820"));
+        check("https://slurm.example.org/", Some("https://slurm.example.org:443"));
+        check("https://[fe80::1]:6820", Some("https://[fe80::1]:6820"));
+        check("https://", None);
+        check("https://a b:6820", None);
+        check("https://slurm.example.org:70000", None);
+        check("https://slurm.example.org/path", None);
         check("unix://run/sock", None);
         check("", None);
     }
@@ -242,7 +343,8 @@ mod tests {
         });
         let limits =
             Limits { time: Duration::from_millis(if reply.is_some() { 5_000 } else { 50 }), body: 16 };
-        let answer = get(&endpoint, "/x", &[("x-slurm-user-name", "tester".to_owned())], limits).await;
+        let client = Client::new(endpoint, None).unwrap();
+        let answer = client.get("/x", &[("x-slurm-user-name", "tester".to_owned())], limits).await;
         server.abort();
         answer
     }
@@ -271,11 +373,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_secret_is_in_no_error() {
-        let endpoint = Endpoint::Unix("/nonexistent/socket".into());
+        let client = Client::new(Endpoint::Unix("/nonexistent/socket".into()), None).unwrap();
         let limits = Limits { time: Duration::from_secs(1), body: 16 };
         for value in ["s3cret\n", "s3cret"] {
-            let error =
-                get(&endpoint, "/x", &[("x-slurm-user-token", value.to_owned())], limits).await.unwrap_err();
+            let headers = [("x-slurm-user-token", value.to_owned())];
+            let error = client.get("/x", &headers, limits).await.unwrap_err();
             assert!(!format!("{error:?} {error}").contains("s3cret"));
         }
     }

@@ -151,6 +151,7 @@ async fn observations_are_the_same_by_every_way(testbed: &Testbed) {
     for (endpoint, user, token) in [(socket.as_str(), None, None), (port, Some("root"), Some(token_file))] {
         let rest = RestConfig {
             endpoint: endpoint.parse().unwrap(),
+            ca_file: None,
             user: user.map(str::to_owned),
             token_file: token.clone(),
         };
@@ -161,7 +162,12 @@ async fn observations_are_the_same_by_every_way(testbed: &Testbed) {
         assert_eq!(Observation { at: by_tools.at, ..by_rest }, by_tools, "{endpoint}");
     }
     // A slurmrestd that is away: the tools answer.
-    let rest = RestConfig { endpoint: "unix:///nonexistent".parse().unwrap(), user: None, token_file: None };
+    let rest = RestConfig {
+        endpoint: "unix:///nonexistent".parse().unwrap(),
+        ca_file: None,
+        user: None,
+        token_file: None,
+    };
     let fallen_back = Cluster::new(Config { rest: Some(rest), ..config(testbed) }).unwrap();
     let fallen_back = fallen_back.observe().await.unwrap();
     assert_eq!(Observation { at: by_tools.at, ..fallen_back }, by_tools);

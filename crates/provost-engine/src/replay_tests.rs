@@ -155,6 +155,7 @@ fn command(site: &mut Site, role: u8, what: u8, node: u8) {
         (7, _, _) => Action::GuardStart,
         (8, _, _) => Action::ModeSet { scope: ModeScope::Node(node), mode: Some(Mode::Observe) },
         (9, _, _) => Action::Detach,
+        (12, _, _) => Action::NodeForget { node },
         (10, _, Some(execution)) => Action::RunAbort { execution },
         (11, _, Some(execution)) => {
             let answers = BTreeMap::from([("outcome".to_owned(), "reseated".to_owned())]);

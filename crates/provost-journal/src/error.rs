@@ -28,8 +28,17 @@ pub enum Error {
         /// Newest format that this program knows.
         known: i64,
     },
+    /// There is no journal.
+    #[error(
+        "there is no journal at {}; give the data directory of a controller, or its journal.db",
+        path.display()
+    )]
+    NoJournal {
+        /// Where it should be.
+        path: PathBuf,
+    },
     /// The file is something else.
-    #[error("{} is not a Provost journal; give another data directory", path.display())]
+    #[error("{} is not a Provost journal; give the data directory of a controller, or its journal.db", path.display())]
     NotAJournal {
         /// The file.
         path: PathBuf,
@@ -83,7 +92,7 @@ pub enum Error {
         source: rusqlite::Error,
     },
     /// The database can't be read.
-    #[error("the journal {} can't be read", path.display())]
+    #[error("the journal {} can't be read; check its permissions and the disk, and keep the files", path.display())]
     Read {
         /// The database.
         path: PathBuf,

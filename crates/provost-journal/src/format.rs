@@ -87,6 +87,14 @@ pub(crate) fn open_reader(path: &Path, immutable: bool) -> Result<Connection, Er
     if immutable {
         uri.push_str("?immutable=1");
     }
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => {}
+        Ok(_) => return Err(Error::NotAJournal { path: path.to_owned() }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(Error::NoJournal { path: path.to_owned() });
+        }
+        Err(source) => return Err(Error::File { path: path.to_owned(), what: "read", source }),
+    }
     let connection = Connection::open_with_flags(uri, flags).map_err(Error::read(path))?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(Error::read(path))?;
     check_format(&connection, path)?;

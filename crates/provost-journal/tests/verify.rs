@@ -80,7 +80,16 @@ fn what_can_not_be_read_is_no_finding() {
         other => panic!("{other:?}"),
     };
     check(&dir.join("none"), &plain(), "none can't be read");
-    check(&dir, &plain(), "journal.db can't be read");
+    check(&dir, &plain(), "there is no journal at ");
+    check(&dir, &plain(), "give the data directory of a controller");
+    for (name, content) in [("noise", &[7u8; 5_000][..]), ("short", b"hi"), ("empty", b"")] {
+        let folder = dir.join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(database(&folder), content).unwrap();
+        check(&folder, &plain(), "is not a Provost journal; give the data directory");
+    }
+    std::fs::create_dir_all(database(&dir.join("folder"))).unwrap();
+    check(&dir.join("folder"), &plain(), "is not a Provost journal");
     let text = dir.join("text");
     std::fs::write(&text, "hello\n").unwrap();
     check(&text, &plain(), "neither a journal nor an export");
@@ -246,6 +255,44 @@ fn a_journal_rolled_back_or_made_anew_is_noticed_with_what_was_kept() {
     assert!(
         matches!(verify(&dir, &with_keys(&file)), Err(Failure::Unreadable(why)) if why.contains("did not make"))
     );
+}
+
+/// Records of one hour, signed every minute.
+fn an_hour() -> TempDir {
+    let dir = TempDir::new();
+    let mut journal = open(&dir);
+    for minute in 1..=60 {
+        append(&mut journal, 60, 7);
+        journal.checkpoint(minute * 60_000).unwrap();
+    }
+    dir
+}
+
+#[test]
+fn records_that_nobody_signed_are_told_and_no_proof_for_the_strict() {
+    let check = |change: &str, expected: Option<(u64, u64)>| {
+        let dir = an_hour();
+        database_of(&dir).execute_batch(change).unwrap();
+        let report = verify(&dir, &plain()).unwrap();
+        assert_eq!(report.overdue, expected.map(|(_, seq)| seq), "{change}");
+        let warned = report.to_string().contains("WARNING: ");
+        assert_eq!(warned, expected.is_some(), "{change}: {report}");
+        match expected {
+            None => drop(verify(&dir, &STRICT).unwrap()),
+            Some((first, _)) => {
+                let (seq, text) = finding(verify(&dir, &STRICT));
+                assert_eq!(seq, Some(first), "{change}: {text}");
+                assert!(text.contains("no signed checkpoint"), "{text}");
+            }
+        }
+    };
+    check("", None);
+    check("DELETE FROM checkpoint", Some((0, 121)));
+    check("DELETE FROM checkpoint WHERE size > 600", Some((600, 721)));
+    // A minute or two are those of a controller that was killed.
+    check("DELETE FROM checkpoint WHERE size > 3500", None);
+    // Below a later checkpoint nothing is missing that could be proved.
+    check("DELETE FROM checkpoint WHERE size < 3000", None);
 }
 
 #[test]

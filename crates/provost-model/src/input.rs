@@ -152,6 +152,11 @@ pub enum Action {
         /// Node name.
         node: String,
     },
+    /// Expect no agent on a node any more; ends when one reports again.
+    NodeForget {
+        /// Node name.
+        node: String,
+    },
     /// Take an incident.
     IncidentAck {
         /// Number.
@@ -275,6 +280,7 @@ impl Action {
             Action::HoldRelease { .. } => "hold.release",
             Action::NodeDrain { .. } => "node.drain",
             Action::NodeResume { .. } => "node.resume",
+            Action::NodeForget { .. } => "node.forget",
             Action::IncidentAck { .. } => "incident.ack",
             Action::IncidentNote { .. } => "incident.note",
             Action::IncidentSeverity { .. } => "incident.severity",

@@ -13,6 +13,7 @@ pub mod ids;
 pub mod input;
 pub mod policy;
 pub mod record;
+pub mod reference;
 pub mod response;
 pub mod runbook;
 pub mod scheduler;

@@ -1,9 +1,10 @@
 //! A runbook as it is written (YAML) and as an execution of it stands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::policy::Role;
 use crate::time::Span;
 
 /// A runbook. Versions are the SHA-256 of the file and never change; an execution keeps the version that it
@@ -114,16 +115,34 @@ pub enum OnFail {
     Rollback,
 }
 
+/// Who a human step may ask for, each with the built-in roles whose answer counts. A technician has no role of
+/// their own: an operator answers, or the technician with an operator's token. What only an administrator may
+/// decide says so.
+pub const HUMAN_ROLES: &[(&str, &[Role])] = &[
+    ("operator", &[Role::Operator, Role::Admin]),
+    ("technician", &[Role::Operator, Role::Admin]),
+    ("admin", &[Role::Admin]),
+];
+
 /// A step for a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub struct HumanStep {
-    /// Who: `operator`, `technician`.
+    /// Who: one of [`HUMAN_ROLES`].
     pub role: String,
     /// What to do, for somebody in a cold aisle.
     pub instructions: String,
     /// Typed questions.
     pub ask: BTreeMap<String, Question>,
+}
+
+impl HumanStep {
+    /// Whether somebody with these roles may answer. Whom a step of an older version asked for in words that are
+    /// not known any more, only an administrator may answer for.
+    pub fn may_be_answered_by(&self, roles: &BTreeSet<Role>) -> bool {
+        let known = HUMAN_ROLES.iter().find(|(name, _)| *name == self.role);
+        known.map_or(&[Role::Admin][..], |(_, may)| *may).iter().any(|role| roles.contains(role))
+    }
 }
 
 /// One typed question.

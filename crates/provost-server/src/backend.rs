@@ -26,6 +26,7 @@ pub(crate) struct ServerBackend {
     readers: Mutex<Vec<Reader>>,
     sealer: Sealer,
     agents: Arc<Agents>,
+    now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
 impl ServerBackend {
@@ -44,7 +45,13 @@ impl ServerBackend {
             readers: Mutex::default(),
             sealer: Sealer::open(data, false)?,
             agents,
+            now: Arc::new(clock::now),
         })
+    }
+
+    /// The backend of a controller that lives by another clock.
+    pub(crate) fn with_clock(self, now: Arc<dyn Fn() -> Timestamp + Send + Sync>) -> ServerBackend {
+        ServerBackend { now, ..self }
     }
 
     fn search(&self, reader: &Reader, query: &Query) -> Result<Vec<StoredRecord>, provost_journal::Error> {
@@ -130,7 +137,7 @@ impl Backend for ServerBackend {
     }
 
     fn now(&self) -> Timestamp {
-        clock::now()
+        (self.now)()
     }
 
     fn version(&self) -> &str {

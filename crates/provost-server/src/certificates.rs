@@ -217,15 +217,24 @@ fn load_pair(
     cert: &Path,
     key: &Path,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Error> {
-    let unusable = |path: &Path| {
-        let path = path.to_owned();
-        move |e: rustls::pki_types::pem::Error| Error::Unusable { path, source: e.into() }
-    };
-    let chain = CertificateDer::pem_file_iter(cert)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(unusable(cert))?;
-    let key = PrivateKeyDer::from_pem_file(key).map_err(unusable(key))?;
-    Ok((chain, key))
+    Ok((load_chain(cert)?, load_key(key)?))
+}
+
+/// The certificates in a PEM file; at least one.
+pub(crate) fn load_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let pem = read(path)?;
+    let chain = CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(|e| Error::Unusable { path: path.to_owned(), source: e.into() })?;
+    if chain.is_empty() {
+        return Err(Error::Unusable { path: path.to_owned(), source: "it has no certificate".into() });
+    }
+    Ok(chain)
+}
+
+/// The private key in a PEM file.
+pub(crate) fn load_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
+    PrivateKeyDer::from_pem_slice(read(path)?.as_bytes())
+        .map_err(|e| Error::Unusable { path: path.to_owned(), source: e.into() })
 }
 
 /// Writes a file whole or not at all, with these permissions.

@@ -4,6 +4,7 @@
 //! to be done goes to the executors; what is durable goes to whoever asks.
 
 mod agents;
+mod attend;
 mod backend;
 mod certificates;
 mod clock;
@@ -18,5 +19,6 @@ mod run;
 pub mod runbooks;
 mod stop_file;
 
-pub use provost_controller::replay;
+pub use attend::{Attend, Attended, Live, attend};
+pub use provost_controller::{Replayed, replay};
 pub use run::{Error, Up, up};

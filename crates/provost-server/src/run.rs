@@ -13,11 +13,11 @@ use provost_connect::slurm::{self, Cluster};
 use provost_controller::{Committed, Controller, Handle, Message, Progress};
 use provost_journal::{Emergency, Journal, Reader, Sealer};
 use provost_model::input::Input;
-use tokio::net::TcpListener;
 use tokio::sync::{Notify, broadcast};
 use tokio::task::JoinSet;
 
 use crate::agents::Agents;
+use crate::attend::bind;
 use crate::backend::ServerBackend;
 use crate::certificates::Authority;
 use crate::clock::{self, SystemClock};
@@ -28,11 +28,11 @@ use crate::poll::Poll;
 use crate::{listener, maintenance, runbooks, stop_file};
 
 /// Records that a slow reader of the live stream may lag behind before it reads from the journal again.
-const LIVE_RECORDS: usize = 16_384;
+pub(crate) const LIVE_RECORDS: usize = 16_384;
 /// How often the journal's log is copied back and its tiles are written.
 const MAINTAIN_EVERY: Duration = Duration::from_secs(1);
 /// How often silence of agents and the stop file are looked for.
-const WATCH_EVERY: Duration = Duration::from_millis(250);
+pub(crate) const WATCH_EVERY: Duration = Duration::from_millis(250);
 
 /// What to run.
 #[derive(Debug)]
@@ -104,16 +104,12 @@ pub async fn up(up: Up) -> Result<(), Error> {
     let journal = Journal::open(&data, provost_journal::Options::new(&config.engine.site))?;
     let authority = Arc::new(Authority::open(&data, &config.engine.site, journal.size() == 0)?);
     let tls = authority.server_config(config.tls.as_ref(), config.listen.ip(), provost_wire::ALPN)?;
-    let listener = TcpListener::bind(config.listen)
-        .await
-        .map_err(|source| Error::Listen { address: config.listen, source })?;
-    let address = listener.local_addr().map_err(|source| Error::System { what: "read the port", source })?;
+    let (listener, server) = bind(config.listen).await?;
     let reached = clusters(&config.slurm)?;
     let (executors, connection) = Executors::new(&reached);
     let (live, _) = broadcast::channel(LIVE_RECORDS);
     let controller = open_controller(&config, &data, journal, executors, live.clone(), say)?;
 
-    let server = format!("https://{address}");
     let token = tell_local(&server, &data)?;
 
     let handle = controller.handle();
@@ -138,7 +134,7 @@ pub async fn up(up: Up) -> Result<(), Error> {
 
 /// Writes `local.toml` with a new token and gives it. On a full disk the file of the last start serves on: a
 /// controller that can't be asked is worse than a token that is not new.
-fn tell_local(server: &str, data: &Path) -> Result<String, Error> {
+pub(crate) fn tell_local(server: &str, data: &Path) -> Result<String, Error> {
     let ca_file = data.join("ca.pem").display().to_string();
     let local = Local { server: server.to_owned(), ca_file, token: local::new_token()? };
     let Err(error) = local.write(data) else { return Ok(local.token) };
@@ -158,6 +154,7 @@ fn clusters(configured: &[SlurmCluster]) -> Result<BTreeMap<String, Reached>, Er
             None => None,
             Some(rest) => Some(slurm::RestConfig {
                 endpoint: rest.url.parse()?,
+                ca_file: rest.ca_file.clone(),
                 user: rest.user.clone(),
                 token_file: rest.token_file.clone(),
             }),

@@ -72,6 +72,21 @@ fn it_ends_when_it_is_told_to() {
 }
 
 #[test]
+fn a_site_that_stays_lives_on_after_its_summary() {
+    let options = DemoOptions { nodes: 16, seed: 3, until: None };
+    let mut demo = Demo::new(options).expect("a folder").staying();
+    let mut lines = Vec::new();
+    while !lines.iter().any(|line: &Line| line.text.contains("journal verified")) {
+        lines.extend(demo.advance_to(demo.elapsed() + Duration::from_secs(1)).expect("the story is told"));
+    }
+    let summed_up = demo.elapsed();
+    lines.extend(demo.advance_to(summed_up + Duration::from_secs(600)).expect("it lives on"));
+    assert!(!demo.is_over() && demo.elapsed() >= summed_up + Duration::from_secs(600));
+    assert!(demo.handle().is_some());
+    assert_eq!(lines.iter().filter(|line| line.text.contains("journal verified")).count(), 1);
+}
+
+#[test]
 fn it_goes_on_at_somebodys_pace_and_shows_the_site() {
     let mut demo = Demo::new(DemoOptions { nodes: 16, seed: 1, until: None }).expect("a folder");
     let lines = demo.advance_to(Duration::from_secs(10)).expect("the story is told");

@@ -71,6 +71,18 @@ fn every_error_of_a_configuration_is_told_at_once_with_line_and_key() {
     }
     assert!(!folder.0.join("data").exists(), "nothing was made");
 
+    // Files that are missing are errors of the configuration like any other.
+    let text = "[site]\nname = \"a b\"\n[tls]\ncert_file = \"c.pem\"\nkey_file = \"k.pem\"\n[runbooks]\ndir = \"none\"\n";
+    fs::write(folder.0.join("files.toml"), text).unwrap();
+    let answer = Answer::of("provost", &["config", "check", &folder.text("files.toml")]);
+    assert_eq!(answer.code, 2, "{}", answer.err);
+    for place in ["site.name", "line 4: tls.cert_file", "line 5: tls.key_file", "line 7: runbooks.dir"] {
+        assert!(answer.err.contains(place), "no `{place}` in:\n{}", answer.err);
+    }
+    one_sentence(&answer.err, &["4 error(s)"]);
+    let answer = Answer::of("provost", &["config", "check", &folder.text("files.toml"), "-o", "json"]);
+    assert_eq!((answer.code, answer.json()["errors"].as_array().map(Vec::len)), (2, Some(4)));
+
     let agent = folder.text("agent.toml");
     fs::write(&agent, "server = \"http://x\"\ncolour = 1\n").unwrap();
     let answer = Answer::of("provost-agent", &["--config", &agent]);
@@ -134,6 +146,42 @@ fn what_was_written_stays_when_a_key_or_the_journal_cannot_be_used() {
     });
     assert_eq!(site.stop(), 0);
     site.verify();
+}
+
+#[test]
+fn what_is_no_journal_is_told_in_one_sentence_and_a_proof_is_an_object() {
+    let folder = Folder::new("verify");
+    fs::create_dir_all(folder.0.join("empty")).unwrap();
+    fs::create_dir_all(folder.0.join("noise")).unwrap();
+    fs::write(folder.0.join("noise/journal.db"), [7u8; 5_000]).unwrap();
+    fs::write(folder.0.join("text"), "hello").unwrap();
+    for name in ["empty", "noise", "text", "none"] {
+        let answer = Answer::of("provost", &["verify", &folder.text(name)]);
+        assert_eq!((answer.code, answer.out.as_str()), (2, ""), "{name}: {}", answer.err);
+        one_sentence(&answer.err, &[name, "give "]);
+        assert!(!answer.err.contains("rror code"), "{name}: {}", answer.err);
+    }
+
+    let mut site = Site::alone(&folder.0, CONFIG).started();
+    site.provost(&["guard", "stop", "-m", "remember this"]).ok();
+    assert_eq!(site.stop(), 0);
+    let data = site.data().display().to_string();
+    let ask = |format: &str| Answer::of("provost", &["verify", &data, "--replay", "-o", format]);
+    let proof = ask("json").ok().json();
+    assert_eq!((&proof["verified"], &proof["independent"]), (&true.into(), &false.into()), "{proof}");
+    assert_eq!(proof["replayed"]["records"], proof["to"], "{proof}");
+    assert!(proof["checkpoint"]["note"].is_string() && proof["overdue"].is_null(), "{proof}");
+    assert_eq!(ask("jsonl").ok().json(), proof);
+    assert!(ask("yaml").ok().out.contains("verified: true\n"));
+    assert!(ask("table").ok().out.starts_with("The log "));
+
+    let database = rusqlite::Connection::open(site.data().join("journal.db")).unwrap();
+    database.execute_batch("DELETE FROM record WHERE seq = 1").unwrap();
+    drop(database);
+    let answer = ask("json");
+    let found = answer.json();
+    assert_eq!((answer.code, &found["verified"], &found["record"]), (1, &false.into(), &1.into()), "{found}");
+    assert!(found["finding"].as_str().unwrap().contains("is missing"), "{found}");
 }
 
 /// Writes the journal's format as another version would; gives the one that was there.

@@ -4,6 +4,7 @@
 //! checked; nothing later looks at the text again.
 
 mod document;
+pub mod reference;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -157,18 +158,34 @@ impl Config {
                 let message = format!("can't read `{}`: {error}", path.display());
                 ConfigErrors { errors: vec![ConfigError { line: None, key: String::new(), message }] }
             })?;
-        Config::parse(&text, path.parent().unwrap_or(Path::new("")))
+        Config::read(&text, path.parent().unwrap_or(Path::new("")), |ca_file| {
+            crate::agent::read_roots(ca_file).map(drop).map_err(|error| {
+                let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
+                causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+            })
+        })
     }
 
-    /// Checks a text; relative paths in it start at `base`.
+    /// Checks a text and looks at no file; relative paths in it start at `base`.
     ///
     /// # Errors
     /// Everything that is wrong, at once.
     pub fn parse(text: &str, base: &Path) -> Result<Config, ConfigErrors> {
+        Config::read(text, base, |_| Ok(()))
+    }
+
+    fn read(
+        text: &str,
+        base: &Path,
+        usable: impl Fn(&Path) -> Result<(), String>,
+    ) -> Result<Config, ConfigErrors> {
         let mut document = Document::new(text);
         let mut root = document.root();
         let server = root.required(&mut document, "server", parse_server);
-        let ca_file = root.required(&mut document, "ca_file", |text| Ok(base.join(text)));
+        let ca_file = root.required(&mut document, "ca_file", |text| {
+            let path = base.join(text);
+            usable(&path).map(|()| path)
+        });
         let enrol_token_file = root.optional(&mut document, "enrol_token_file", |text| Ok(base.join(text)));
         let state_dir = root.optional(&mut document, "state_dir", |text| Ok(base.join(text)));
         let mut nodes = Nodes::default();

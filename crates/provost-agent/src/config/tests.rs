@@ -129,6 +129,26 @@ fn what_is_no_toml() {
 }
 
 #[test]
+fn a_file_of_authorities_that_cannot_be_used_is_told_with_the_rest() {
+    let dir = std::env::temp_dir().join(format!("provost-agent-config-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let check = |ca_file: &str, expected: &str| {
+        let path = dir.join("agent.toml");
+        std::fs::write(&path, format!("server = \"http://x\"\nca_file = \"{ca_file}\"\n")).unwrap();
+        let errors = Config::load(&path).unwrap_err().errors;
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert!(errors.len() == 2 && errors[0].starts_with("line 1: server: "), "{errors:?}");
+        assert!(
+            errors[1].starts_with("line 2: ca_file: failed to") && errors[1].contains(expected),
+            "{errors:?}"
+        );
+    };
+    check("none.pem", "none.pem`; copy ca.pem there");
+    check("/dev/null", "use the ca_file `/dev/null`");
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
 fn addresses() {
     let check = |text: &str, expected: Option<(&str, u16)>| {
         let server = parse_server(text).ok();

@@ -94,6 +94,7 @@ fn names() -> BTreeSet<&'static str> {
             | Action::HoldRelease { .. }
             | Action::NodeDrain { .. }
             | Action::NodeResume { .. }
+            | Action::NodeForget { .. }
             | Action::IncidentAck { .. }
             | Action::IncidentNote { .. }
             | Action::IncidentSeverity { .. }
@@ -118,7 +119,7 @@ fn names() -> BTreeSet<&'static str> {
         }
     }
     listed(&Action::Detach);
-    "node.hold hold.release node.drain node.resume incident.ack incident.note incident.severity \
+    "node.hold hold.release node.drain node.resume node.forget incident.ack incident.note incident.severity \
      incident.resolve job.requeue spare.activate spare.return run.start run.approve run.pause run.resume \
      run.retry run.skip run.abort run.answer guard.stop guard.start breaker.reset mode.set agent.token_create \
      detach"

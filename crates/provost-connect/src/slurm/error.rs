@@ -134,6 +134,9 @@ pub enum Error {
     /// slurmrestd could not be asked.
     #[error(transparent)]
     Http(#[from] http::Error),
+    /// Nobody's certificate can be checked.
+    #[error(transparent)]
+    Trust(#[from] crate::tls::TrustError),
 }
 
 impl Error {

@@ -96,7 +96,7 @@ impl Cluster {
             bin_dir: config.bin_dir.clone(),
             timeout: config.call_timeout,
         };
-        let rest = config.rest.clone().map(|rest| Rest::new(rest, config.call_timeout));
+        let rest = config.rest.clone().map(|rest| Rest::new(rest, config.call_timeout)).transpose()?;
         Ok(Cluster { config, tools, rest, version: OnceCell::new(), partition_edits: Mutex::new(()) })
     }
 

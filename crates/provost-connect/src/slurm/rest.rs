@@ -11,13 +11,15 @@ use tokio::sync::Mutex;
 
 use super::cli::{MAX_JOBS_OUTPUT, into_text};
 use super::error::Error;
-use crate::http::{self, Endpoint, Limits};
+use crate::http::{Client, Endpoint, Limits};
 
 /// How slurmrestd is reached.
 #[derive(Clone, Debug)]
 pub struct RestConfig {
-    /// A unix socket (slurmrestd then acts as its own user) or a port on loopback (with a token).
+    /// A unix socket (slurmrestd then acts as its own user), a port on loopback or a TLS port (with a token).
     pub endpoint: Endpoint,
+    /// PEM file with the authority of its certificate; those of the system without one. Only for TLS.
+    pub ca_file: Option<PathBuf>,
     /// Sent as X-SLURM-USER-NAME. 22.05 needs it beside a token.
     pub user: Option<String>,
     /// A file with a JWT, read at each poll so that it can be renewed. Never in a message or log.
@@ -33,6 +35,7 @@ const BACK_OFF: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct Rest {
     config: RestConfig,
+    client: Client,
     timeout: Duration,
     state: Mutex<State>,
 }
@@ -51,8 +54,9 @@ pub(super) struct Lists {
 }
 
 impl Rest {
-    pub(super) fn new(config: RestConfig, timeout: Duration) -> Rest {
-        Rest { config, timeout, state: Mutex::default() }
+    pub(super) fn new(config: RestConfig, timeout: Duration) -> Result<Rest, Error> {
+        let client = Client::new(config.endpoint.clone(), config.ca_file.as_deref())?;
+        Ok(Rest { config, client, timeout, state: Mutex::default() })
     }
 
     /// Whether the last failure was long enough ago.
@@ -124,7 +128,7 @@ impl Rest {
 
     async fn get(&self, path: &str, headers: &[(&'static str, String)]) -> Result<String, Error> {
         let limits = Limits { time: self.timeout, body: MAX_JOBS_OUTPUT as usize };
-        let answer = http::get(&self.config.endpoint, path, headers, limits).await?;
+        let answer = self.client.get(path, headers, limits).await?;
         if !(200..300).contains(&answer.status) || !answer.json {
             let kind = if answer.json { "" } else { ", no JSON" };
             return Err(Error::Rest { detail: format!("status {}{kind} for {path}", answer.status) });
@@ -161,8 +165,9 @@ mod tests {
                 stream.write_all(reply.as_bytes()).await.unwrap();
             }
         });
-        let config = RestConfig { endpoint, user: Some("tester".to_owned()), token_file: None };
-        (Rest::new(config, Duration::from_secs(5)), server)
+        let config =
+            RestConfig { endpoint, ca_file: None, user: Some("tester".to_owned()), token_file: None };
+        (Rest::new(config, Duration::from_secs(5)).unwrap(), server)
     }
 
     #[tokio::test]

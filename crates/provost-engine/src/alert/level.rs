@@ -55,6 +55,9 @@ fn follow(state: &State, source: &Source, health: &SourceHealth, out: &mut Decis
                 again.last_at = health.since;
                 push_changed(alert, again, out);
             }
+            Some(alert) if health.state == SourceState::Gone => {
+                push_changed(alert, changed(alert, AlertState::Resolved, "forgotten"), out);
+            }
             Some(alert) if !is_so && alert.state == AlertState::Firing => {
                 push_changed(alert, changed(alert, AlertState::Clearing, "level_false"), out);
             }

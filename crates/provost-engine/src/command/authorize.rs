@@ -39,6 +39,7 @@ fn needs_admin(action: &Action) -> bool {
         | Action::HoldRelease { .. }
         | Action::NodeDrain { .. }
         | Action::NodeResume { .. }
+        | Action::NodeForget { .. }
         | Action::IncidentAck { .. }
         | Action::IncidentNote { .. }
         | Action::IncidentSeverity { .. }

@@ -17,7 +17,7 @@ pub use authorize::authorize;
 
 use crate::event::Decisions;
 use crate::state::State;
-use crate::{hold, incident, lifecycle, runbook, scheduler, slot};
+use crate::{hold, incident, lifecycle, runbook, scheduler, slot, source};
 
 /// Characters of a reason that are kept; the rest is refused, so that nobody's words are cut.
 const MAX_REASON: usize = 4_096;
@@ -59,6 +59,9 @@ pub(crate) fn on_command(state: &State, now: Timestamp, command: &Command, out: 
     if let Some(code) = refusal(&reply) {
         let mut denied = asked;
         denied.decision.allow = false;
+        if let Reply::Forbidden { policies } = &reply {
+            denied.decision.policies.clone_from(policies);
+        }
         if denied.decision.policies != ["default:deny"] {
             denied.decision.policies.push(format!("rule:{code}"));
         }
@@ -104,6 +107,7 @@ fn class_of(action: &Action) -> Class {
         | Action::HoldRelease { .. }
         | Action::NodeDrain { .. }
         | Action::NodeResume { .. }
+        | Action::NodeForget { .. }
         | Action::JobRequeue { .. }
         | Action::SpareActivate { .. }
         | Action::SpareReturn { .. }
@@ -130,6 +134,7 @@ fn decide(state: &State, now: Timestamp, asked: &Asked<'_>, out: &mut Decisions)
             hold::on_command(state, now, asked, out)
         }
         Action::NodeDrain { .. } | Action::NodeResume { .. } => lifecycle::on_command(state, now, asked, out),
+        Action::NodeForget { node } => source::forget(state, node, asked, out),
         Action::SpareActivate { .. } | Action::SpareReturn { .. } => slot::on_command(state, now, asked, out),
         Action::JobRequeue { .. } => scheduler::on_command(state, now, asked, out),
         Action::IncidentAck { .. }

@@ -28,6 +28,7 @@ fn actions() -> Vec<Action> {
         Action::HoldRelease { hold: hold() },
         Action::NodeDrain { node: text() },
         Action::NodeResume { node: text() },
+        Action::NodeForget { node: text() },
         Action::IncidentAck { incident: incident() },
         Action::IncidentNote { incident: incident() },
         Action::IncidentSeverity { incident: incident(), severity: Severity::Sev1 },
@@ -63,6 +64,7 @@ const TABLE: &[(&str, &str)] = &[
     ("hold.release", ".osa"),
     ("node.drain", ".o.a"),
     ("node.resume", ".o.a"),
+    ("node.forget", ".o.a"),
     ("incident.ack", ".o.a"),
     ("incident.note", ".o.a"),
     ("incident.severity", ".o.a"),
@@ -166,7 +168,7 @@ fn whatever_does_not_exist_is_not_found() {
         let mut site = Site::new(2);
         let name = action.name();
         let reply = site.ask(Role::Admin, action);
-        let looked_up = ["hold.release", "incident.", "job.", "run."];
+        let looked_up = ["hold.release", "node.forget", "incident.", "job.", "run."];
         if looked_up.iter().any(|prefix| name.starts_with(prefix)) {
             assert!(matches!(reply, Reply::NotFound { .. }), "{name}: {reply:?}");
             assert_eq!(site.records.last().map(Record::kind), Some("command.denied"), "{name}");

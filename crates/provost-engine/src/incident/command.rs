@@ -5,7 +5,7 @@ use std::time::Duration;
 use provost_model::body::{Body, IncidentAcknowledged, IncidentChanged, IncidentRef, IncidentSeverity};
 use provost_model::input::{Action, Reply};
 use provost_model::policy::Role;
-use provost_model::record::Class;
+use provost_model::record::{Class, SubjectKind};
 use provost_model::response::{AlertState, IncidentState, Severity};
 use provost_model::time::Timestamp;
 
@@ -139,10 +139,7 @@ fn resolve(state: &State, incident: &Incident, asked: &Asked<'_>, out: &mut Deci
     let (events, levels): (Vec<&Alert>, Vec<&Alert>) =
         open_alerts(state, incident).partition(|alert| alert.event);
     if let Some(level) = levels.first() {
-        return Reply::Conflict {
-            code: "still_true".to_owned(),
-            detail: format!("{} is still true; it ends by itself when it is over", level.condition),
-        };
+        return Reply::Conflict { code: "still_true".to_owned(), detail: still_true(level) };
     }
     if !events.is_empty() {
         for over in events {
@@ -156,6 +153,18 @@ fn resolve(state: &State, incident: &Incident, asked: &Asked<'_>, out: &mut Deci
     out.push(event(incident, asked, Body::IncidentChanged(body)));
     out.push(clock::resolved(incident));
     asked.accepted(state, Vec::new())
+}
+
+/// What ends an alert that has a level.
+fn still_true(alert: &Alert) -> String {
+    let node = alert.subject.node.as_ref().filter(|_| alert.subject.kind == SubjectKind::Source);
+    let end = match node {
+        Some(node) => format!(
+            "it ends when the agent of {node} reports, or with `provost node forget {node}` where it is gone for good"
+        ),
+        None => "it ends by itself when it is over".to_owned(),
+    };
+    format!("{} is still true; {end}", alert.condition)
 }
 
 fn ended(incident: &Incident) -> Reply {

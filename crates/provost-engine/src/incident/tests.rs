@@ -6,6 +6,7 @@ use provost_model::body::{Body, Source, SourceState};
 use provost_model::effect::{Effect, EffectResult};
 use provost_model::input::{Action, Input, Reply};
 use provost_model::policy::Role;
+use provost_model::record::Class;
 use provost_model::response::Severity;
 use provost_model::scheduler::JobState;
 use provost_model::signal::{Impact, SignalKind};
@@ -250,6 +251,66 @@ fn an_acknowledgement_expires_unless_its_owner_says_something() {
     site.wait(Duration::from_secs(1));
     let incident = site.incident(1);
     assert_eq!((incident.state, incident.acked_at), (IncidentState::Open, Some(T0)));
+}
+
+#[test]
+fn an_agent_that_is_gone_for_good_is_forgotten_until_it_reports() {
+    let mut site = Site::new(8);
+    let agent = Source::Agent("gpu003".to_owned());
+    let log = Source::KernelLog("gpu003".to_owned());
+    let say =
+        |site: &mut Site, source: &Source, state| site.feed(Input::Source { source: source.clone(), state });
+    let forget = || Action::NodeForget { node: "gpu003".to_owned() };
+    let resolve = || Action::IncidentResolve { incident: "INC-2026-000001".to_owned() };
+    assert!(matches!(site.ask(Role::Operator, forget()), Reply::NotFound { .. }), "no agent was ever heard");
+    say(&mut site, &agent, SourceState::Fresh);
+    let reply = site.ask(Role::Operator, forget());
+    assert!(matches!(&reply, Reply::Conflict { code, .. } if code == "agent_reports"), "{reply:?}");
+    say(&mut site, &log, SourceState::Blind);
+    say(&mut site, &agent, SourceState::Silent);
+    let reply = site.ask(Role::Operator, resolve());
+    let told = |detail: &str| detail.contains("provost node forget gpu003");
+    assert!(
+        matches!(&reply, Reply::Conflict { code, detail } if code == "still_true" && told(detail)),
+        "{reply:?}"
+    );
+    assert!(matches!(site.ask(Role::Operator, forget()), Reply::Accepted { .. }));
+    let record =
+        site.records.iter().rfind(|record| record.kind() == "source.changed").expect("it is recorded");
+    assert_eq!((record.actor.sub.as_str(), record.class), ("local:operator", Class::Administration));
+    assert!(record.sealed.iter().any(|sealed| sealed.field == "reason"));
+    for condition in ["source.silent", "source.blind"] {
+        assert_eq!(site.alert(condition).state, AlertState::Resolved, "{condition}");
+    }
+    assert!(matches!(site.ask(Role::Operator, resolve()), Reply::Accepted { .. }));
+    assert_eq!(site.incident(1).state, IncidentState::Resolved);
+    assert_eq!(site.ask(Role::Operator, forget()), Reply::Already);
+    assert!(say(&mut site, &agent, SourceState::Silent).is_empty(), "nobody misses it");
+    // It reports again, and from then on its silence matters.
+    say(&mut site, &agent, SourceState::Fresh);
+    assert!(say(&mut site, &agent, SourceState::Silent).contains(&"alert.raised"));
+}
+
+#[test]
+fn a_source_that_left_the_configuration_is_not_expected() {
+    let mut site = Site::new(8);
+    let agent = |node: &str| Source::Agent(node.to_owned());
+    let scheduler = Source::Scheduler("main".to_owned());
+    for source in [agent("gpu003"), agent("gpu004"), agent("unlisted"), scheduler.clone()] {
+        site.feed(Input::Source { source: source.clone(), state: SourceState::Fresh });
+        site.feed(Input::Source { source, state: SourceState::Silent });
+    }
+    site.config.inventory.retain(|node| node.name != "gpu003");
+    site.start();
+    let state = |site: &Site, source: &Source| site.state.sources[source].state;
+    assert_eq!(state(&site, &agent("gpu003")), SourceState::Gone);
+    for source in [agent("gpu004"), agent("unlisted"), scheduler.clone()] {
+        assert_eq!(state(&site, &source), SourceState::Silent, "{source:?}");
+    }
+    assert_eq!(site.start(), ["controller.started"]);
+    site.config.clusters.clear();
+    site.start();
+    assert_eq!(state(&site, &scheduler), SourceState::Gone);
 }
 
 #[test]

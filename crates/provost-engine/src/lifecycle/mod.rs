@@ -164,7 +164,7 @@ fn next(state: &State, now: Timestamp, node: &Node) -> Option<(Phase, &'static s
         | Phase::Revalidating => {
             (!faulted && !is_worked_on(state, node)).then_some((Phase::Probation, "released"))
         }
-        Phase::Lost => (!is_lost(state, node)).then_some((Phase::Probation, "returned")),
+        Phase::Lost => (!stays_lost(state, node)).then_some((Phase::Probation, "returned")),
         // A person ends it.
         Phase::Maintenance => None,
     }
@@ -177,11 +177,20 @@ pub(crate) const fn home(node: &Node) -> Phase {
 
 /// Neither its agent nor its scheduler hears from it. A source that never reported is no witness.
 fn is_lost(state: &State, node: &Node) -> bool {
-    let silent = state
-        .sources
-        .get(&Source::Agent(node.name.clone()))
-        .is_some_and(|source| source.state == SourceState::Silent);
-    silent && node.observed.as_ref().is_some_and(|view| view.not_responding)
+    agent(state, node) == Some(SourceState::Silent) && is_unheard(node)
+}
+
+/// A lost node comes back when somebody hears from it, and not because nobody listens any more.
+fn stays_lost(state: &State, node: &Node) -> bool {
+    matches!(agent(state, node), Some(SourceState::Silent | SourceState::Gone)) && is_unheard(node)
+}
+
+fn agent(state: &State, node: &Node) -> Option<SourceState> {
+    state.sources.get(&Source::Agent(node.name.clone())).map(|source| source.state)
+}
+
+fn is_unheard(node: &Node) -> bool {
+    node.observed.as_ref().is_some_and(|view| view.not_responding)
 }
 
 /// A runbook or a test of a person's still has the node in hand.

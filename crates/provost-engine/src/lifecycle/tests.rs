@@ -171,6 +171,8 @@ fn a_node_is_lost_only_when_two_witnesses_say_so() {
     site.feed(agent(SourceState::Silent));
     assert_eq!(site.node("gpu001").phase, Phase::Lost);
     assert_eq!(policy_holds(&site), Vec::<String>::new(), "nothing is written to a node nobody reaches");
+    site.ask(Role::Operator, Action::NodeForget { node: "gpu001".to_owned() });
+    assert_eq!(site.node("gpu001").phase, Phase::Lost, "that nobody listens is no sign of life");
     site.feed(agent(SourceState::Fresh));
     assert_eq!(site.node("gpu001").phase, Phase::Probation);
 }

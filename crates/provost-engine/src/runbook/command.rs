@@ -272,6 +272,10 @@ fn answer(case: &Case<'_>, out: &mut Decisions) -> Reply {
         let detail = format!("the execution is {}; step {step} asks nothing now", case.run.state.name());
         return conflict("not_awaiting_answer", detail);
     };
+    if !human.may_be_answered_by(&case.asked.command.roles) {
+        let step = format!("runbook:{}:{}:role:{}", case.runbook.id, record.id, human.role);
+        return Reply::Forbidden { policies: vec![step] };
+    }
     let answers = match answer::check(&human.ask, answers) {
         Ok(answers) => answers,
         Err((field, detail)) => return Reply::Invalid { field, detail },

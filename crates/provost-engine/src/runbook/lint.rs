@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use provost_model::runbook::{AnswerKind, HumanStep, IncidentUse, OnFail, Question, Runbook, Step};
+use provost_model::runbook::{
+    AnswerKind, HUMAN_ROLES, HumanStep, IncidentUse, OnFail, Question, Runbook, Step,
+};
 
 use super::actions::{self, Needs};
 use super::condition::Condition;
@@ -147,8 +149,9 @@ fn lint_human(findings: &mut Findings, path: &str, runbook: &Runbook, human: &Hu
     if runbook.incident == IncidentUse::None {
         findings.add(&format!("{path}.human"), "nobody is asked without an incident");
     }
-    if !["operator", "technician"].contains(&human.role.as_str()) {
-        findings.add(&format!("{path}.human.role"), "must be operator or technician");
+    if !HUMAN_ROLES.iter().any(|(role, _)| *role == human.role) {
+        let known: Vec<&str> = HUMAN_ROLES.iter().map(|(role, _)| *role).collect();
+        findings.add(&format!("{path}.human.role"), &format!("must be one of: {}", known.join(", ")));
     }
     text(findings, &format!("{path}.human.instructions"), &human.instructions, 4_000, true);
     if human.ask.is_empty() || human.ask.len() > MAX_QUESTIONS {

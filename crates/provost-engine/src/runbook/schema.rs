@@ -1,6 +1,7 @@
 //! The JSON Schema of a runbook file, for editors. Made from the actions, so that it cannot fall behind; a test
 //! compares it with `runbooks/schema.json`.
 
+use provost_model::runbook::HUMAN_ROLES;
 use serde_json::{Value, json};
 
 use super::actions::ACTIONS;
@@ -38,6 +39,7 @@ pub fn schema() -> Value {
 }
 
 fn step(actions: &[Value]) -> Value {
+    let roles: Vec<&str> = HUMAN_ROLES.iter().map(|(role, _)| *role).collect();
     json!({
         "type": "object",
         "additionalProperties": false,
@@ -69,7 +71,10 @@ fn step(actions: &[Value]) -> Value {
                 "additionalProperties": false,
                 "required": ["role", "instructions", "ask"],
                 "properties": {
-                    "role": { "enum": ["operator", "technician"] },
+                    "role": {
+                        "enum": roles,
+                        "description": "who may answer; a technician answers through an operator",
+                    },
                     "instructions": { "type": "string", "minLength": 1, "maxLength": 4000 },
                     "ask": {
                         "type": "object", "minProperties": 1, "maxProperties": 16,

@@ -1,5 +1,6 @@
 //! Sources of evidence, the start of a controller, configuration and inventory.
 
+mod forget;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use provost_model::input::AgentReport;
 use provost_model::record::{Actor, Class, Record, Subject, SubjectKind};
 use provost_model::time::Timestamp;
 
+pub(crate) use forget::forget;
 pub(crate) use start::on_started;
 
 use crate::effect;
@@ -172,7 +174,10 @@ pub(crate) fn on_agent_enrolled(
 }
 
 pub(crate) fn on_source(state: &State, source: &Source, to: SourceState, out: &mut Decisions) {
-    if state.sources.get(source).is_some_and(|health| health.state == to) {
+    let before = state.sources.get(source).map(|health| health.state);
+    // Nobody misses what is not expected any more.
+    let expected = before != Some(SourceState::Gone) || to != SourceState::Silent;
+    if before == Some(to) || !expected {
         return;
     }
     let body = Body::SourceChanged(SourceChanged { source: source.clone(), state: to });

@@ -8,6 +8,7 @@ use provost_model::policy::{EngineConfig, FileModes, Mode};
 use provost_model::record::Class;
 use provost_model::runbook::Runbook;
 
+use super::forget;
 use crate::event::{Decisions, Event};
 use crate::state::State;
 
@@ -22,6 +23,7 @@ pub(crate) fn on_started(
     out.push(Event::new(Class::System, body));
     apply_file(state, config, out);
     apply_inventory(&state.config.inventory, &config.inventory, out);
+    forget::left_configuration(state, config, out);
     for (version, runbook) in runbooks {
         if state.runbooks_current.get(&runbook.id) != Some(version) {
             let body = RunbookPublished { version: version.clone(), runbook: runbook.clone() };

@@ -20,7 +20,7 @@ pub fn node(state: &State, node: &Node) -> view::Node {
     let holds: Vec<&Hold> = state.holds_on(node.id).collect();
     let source = state.sources.get(&Source::Agent(node.name.clone()));
     let open = Open::of(state);
-    let silent = source.filter(|source| source.state == SourceState::Silent);
+    let silent = source.filter(|source| matches!(source.state, SourceState::Silent | SourceState::Gone));
     view::Node {
         id: node.id.to_string(),
         name: node.name.clone(),

@@ -37,7 +37,10 @@ pub fn status(state: &State, now: Timestamp, version: &str, journal: bool) -> vi
         *incidents_open.entry(incident.severity.to_string()).or_default() += 1;
         worst = worst.max(Some(incident.severity));
     }
-    let lost = state.sources.iter().filter(|(_, health)| health.state != SourceState::Fresh);
+    let lost = state
+        .sources
+        .iter()
+        .filter(|(_, health)| matches!(health.state, SourceState::Silent | SourceState::Blind));
     let sources_lost: Vec<String> = lost.map(|(source, _)| source.label()).collect();
     let guard = guard(state, now);
     let impaired = worst.is_some() || !sources_lost.is_empty() || guard.stopped || guard.breaker_tripped;

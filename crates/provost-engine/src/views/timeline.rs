@@ -177,6 +177,7 @@ fn source_changed(label: &str, state: SourceState) -> String {
         SourceState::Fresh => format!("{label} reports"),
         SourceState::Silent => format!("{label} fell silent"),
         SourceState::Blind => format!("{label} cannot be understood"),
+        SourceState::Gone => format!("{label} is not expected any more"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::trust::Trust;
 use super::walk::Walk;
-use super::{Failure, Report, VerifyOptions};
+use super::{Failure, Report, VerifyOptions, unsigned_too_long};
 use crate::merkle::{Tree, leaf_hash};
 use crate::note::Checkpoint;
 use crate::reader::{Reader, RecordRef};
@@ -95,6 +95,9 @@ impl Check<'_> {
         if !self.complete {
             return Err(Failure::wrong(Some(count - 1), "is the last one but not the end of its batch"));
         }
+        if let Some(seq) = self.walk.lag.overdue.filter(|_| strict) {
+            return Err(Failure::wrong(Some(self.first_unsigned()), unsigned_too_long(seq)));
+        }
         let (checkpoint, note) = self.newest.unzip();
         Ok(Report {
             origin: self.trust.origin(),
@@ -107,7 +110,12 @@ impl Check<'_> {
             keys: self.trust.names(),
             independent: self.trust.independent,
             strict,
+            overdue: self.walk.lag.overdue,
         })
+    }
+
+    fn first_unsigned(&self) -> u64 {
+        self.newest.as_ref().map_or(0, |(checkpoint, _)| checkpoint.size)
     }
 
     fn not_cut_off(&self, count: u64) -> Result<(), Failure> {
@@ -177,6 +185,7 @@ impl Check<'_> {
             if checkpoint.root != self.tree.root() {
                 return Err(self.locate(&format!("the signed checkpoint of size {size}")));
             }
+            self.walk.lag.signed();
             self.checkpoints += 1;
             self.newest = Some((checkpoint, note));
             self.anchor.clone_from(&self.tree);

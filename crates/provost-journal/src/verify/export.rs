@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 
 use super::trust::Trust;
 use super::walk::Walk;
-use super::{Failure, Report, VerifyOptions};
+use super::{Failure, GIVE, Report, VerifyOptions};
 use crate::export::{FORMAT, RECORD};
 use crate::merkle::{Hash, Tree, root_from_inclusion};
 use crate::note::{Checkpoint, MAX_NOTE_BYTES};
@@ -43,13 +43,19 @@ struct Trailer {
 }
 
 pub(super) fn verify(path: &Path, options: &VerifyOptions) -> Result<Report, Failure> {
-    let file = File::open(path).map_err(|error| Failure::Unreadable(error.to_string()))?;
+    let file = File::open(path)
+        .map_err(|error| Failure::Unreadable(format!("{} can't be read: {error}; {GIVE}", path.display())))?;
     let mut lines = Lines { input: BufReader::with_capacity(1 << 20, file), line: Vec::new() };
     let header: Header = lines
         .next()?
         .and_then(|line| serde_json::from_slice(line).ok())
         .filter(|header: &Header| header.format == FORMAT)
-        .ok_or_else(|| Failure::Unreadable("it is neither a journal nor an export of one".to_owned()))?;
+        .ok_or_else(|| {
+            Failure::Unreadable(format!(
+                "{} is neither a journal nor an export of one; {GIVE}",
+                path.display()
+            ))
+        })?;
     let trust = match &options.keys {
         Some(keys) => Trust::from_file(keys)?,
         None => Trust::beside_the_data(Some(&header.key))?,
@@ -92,6 +98,7 @@ pub(super) fn verify(path: &Path, options: &VerifyOptions) -> Result<Report, Fai
         keys: trust.names(),
         independent: trust.independent,
         strict: options.strict,
+        overdue: None,
     })
 }
 

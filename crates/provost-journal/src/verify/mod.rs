@@ -8,6 +8,7 @@
 mod database;
 mod export;
 mod head;
+mod lag;
 mod trust;
 mod walk;
 
@@ -23,6 +24,9 @@ use provost_model::time::Timestamp;
 
 use crate::error::Error;
 use crate::note::Checkpoint;
+
+/// What can be verified.
+const GIVE: &str = "give a controller's data directory, its journal.db, or an export of it";
 
 /// How to verify.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +62,9 @@ pub struct Report {
     pub independent: bool,
     /// As asked.
     pub strict: bool,
+    /// The first record that was written though records before it should have been signed long ago: checkpoints
+    /// are missing. `None` where the records run ahead of the checkpoints as they may.
+    pub overdue: Option<u64>,
 }
 
 /// The first thing that is wrong.
@@ -115,11 +122,19 @@ pub fn verify(path: &Path, options: &VerifyOptions) -> Result<Report, Failure> {
     }
     let mut start = [0u8; 16];
     let mut file = File::open(path)
-        .map_err(|error| Failure::Unreadable(format!("{} can't be read: {error}", path.display())))?;
+        .map_err(|error| Failure::Unreadable(format!("{} can't be read: {error}; {GIVE}", path.display())))?;
     match file.read_exact(&mut start) {
         Ok(()) if start == *b"SQLite format 3\0" => database::verify(path, options),
         _ => export::verify(path, options),
     }
+}
+
+/// Why records without a checkpoint are suspect, as the rest of a sentence about the first of them.
+fn unsigned_too_long(seq: u64) -> String {
+    format!(
+        "and those after it are covered by no signed checkpoint, though one is made every minute or 1,000 records: \
+         by record {seq} it was long due. Checkpoints were taken away, or somebody without the key wrote the records"
+    )
 }
 
 impl fmt::Display for Finding {
@@ -162,6 +177,9 @@ impl fmt::Display for Report {
                 "{} newer than the last checkpoint fit the roots stored with them, which nobody has signed yet.",
                 end - covered.max(start)
             )?;
+        }
+        if let Some(seq) = self.overdue {
+            writeln!(f, "WARNING: record {covered} {}.", unsigned_too_long(seq))?;
         }
         writeln!(f, "Sequences and producers' counters have no gap and epochs never fall.")?;
         if self.strict {

@@ -7,6 +7,7 @@ use provost_model::canonical;
 
 use super::Finding;
 use super::head::Head;
+use super::lag::Lag;
 use crate::merkle::{Hash, leaf_hash};
 
 /// The state of a walk over consecutive records.
@@ -18,11 +19,13 @@ pub(super) struct Walk {
     producers: BTreeMap<Vec<u8>, (u64, u64)>,
     /// When the first and the last record were decided, milliseconds since 1970.
     pub(super) times: Option<(i64, i64)>,
+    /// How far the records run ahead of the checkpoints.
+    pub(super) lag: Lag,
 }
 
 impl Walk {
     pub(super) fn new(first: u64, strict: bool) -> Walk {
-        Walk { strict, next: first, producers: BTreeMap::new(), times: None }
+        Walk { strict, next: first, producers: BTreeMap::new(), times: None, lag: Lag::default() }
     }
 
     /// Checks one record; gives its leaf hash, which the caller puts where it belongs.
@@ -52,6 +55,7 @@ impl Walk {
         }
         self.producer(&head)?;
         self.times = Some((self.times.map_or(head.at_ms, |(first, _)| first), head.at_ms));
+        self.lag.record(seq, head.epoch, head.at_ms);
         self.next += 1;
         Ok(leaf_hash(bytes))
     }

@@ -91,6 +91,8 @@ pub enum SourceState {
     Silent,
     /// Something comes that cannot be understood.
     Blind,
+    /// A person, or the inventory, says that nothing is expected from it any more. Ends when it reports again.
+    Gone,
 }
 
 /// See [`Body::NodeAdopted`](super::Body::NodeAdopted).

@@ -72,8 +72,8 @@ pub(super) async fn serve(
     };
     let (number, waiting, frames) = agents.connect(&node);
     let (reader, writer) = split(stream);
-    let mut peer =
-        Peer { agents, node: node.clone(), instance: hello.instance, frames, kernel_log: SourceState::Fresh };
+    let kernel_log = agents.kernel_log(&node);
+    let mut peer = Peer { agents, node: node.clone(), instance: hello.instance, frames, kernel_log };
     peer.welcome(hello);
     let ended = tokio::select! {
         ended = peer.read(reader, decoder) => ended,

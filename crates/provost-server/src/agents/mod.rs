@@ -106,12 +106,13 @@ impl Agents {
         }
     }
 
-    /// Expects every node that ever had an agent: after a start, one that does not come back is silent too.
+    /// Expects every node that ever had an agent, except those that a person has forgotten: after a start, one that
+    /// does not come back is silent too.
     pub fn expect_known(&self, now: Timestamp) {
         let state = self.handle.state();
         let mut presence = lock(&self.presence);
-        for source in state.sources.keys() {
-            if let Source::Agent(node) = source {
+        for (source, health) in &state.sources {
+            if let (Source::Agent(node), true) = (source, health.state != SourceState::Gone) {
                 presence.expect(node, now);
             }
         }
@@ -123,6 +124,12 @@ impl Agents {
             let source = Source::Agent(node.to_owned());
             inbox::put(&self.handle, Input::Source { source, state: SourceState::Fresh });
         }
+    }
+
+    /// What the engine knows of a node's kernel log, so that a new connection tells what differs from it.
+    fn kernel_log(&self, node: &str) -> SourceState {
+        let source = Source::KernelLog(node.to_owned());
+        self.handle.state().sources.get(&source).map_or(SourceState::Fresh, |health| health.state)
     }
 
     /// The batch is durable already: its acknowledgement was lost, and the agent has sent it again.

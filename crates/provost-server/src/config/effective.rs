@@ -31,6 +31,9 @@ fn write_all(config: &Config, out: &mut String) -> std::fmt::Result {
     for cluster in &config.slurm {
         write_slurm(cluster, config, out)?;
     }
+    if let Some(dir) = &config.runbooks {
+        writeln!(out, "\n[runbooks]\ndir = {:?}", dir.display().to_string())?;
+    }
     write_flat("governor", &engine.governor, out)?;
     write_flat("timers", &engine.timers, out)?;
     if !engine.node_modes.is_empty() {
@@ -44,8 +47,14 @@ fn write_all(config: &Config, out: &mut String) -> std::fmt::Result {
 
 fn write_slurm(cluster: &super::SlurmCluster, config: &Config, out: &mut String) -> std::fmt::Result {
     writeln!(out, "\n[[slurm]]\nname = {:?}\nconf = {:?}", cluster.name, cluster.conf.display().to_string())?;
+    if let Some(bin) = &cluster.bin {
+        writeln!(out, "bin = {:?}", bin.display().to_string())?;
+    }
     if let Some(rest) = &cluster.rest {
         writeln!(out, "rest = {:?}", rest.url)?;
+        if let Some(file) = &rest.ca_file {
+            writeln!(out, "rest_ca_file = {:?}", file.display().to_string())?;
+        }
         if let Some(user) = &rest.user {
             writeln!(out, "rest_user = {user:?}")?;
         }

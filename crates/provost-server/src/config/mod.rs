@@ -3,6 +3,7 @@
 
 mod inventory;
 mod reader;
+pub mod reference;
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -10,9 +11,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use provost_connect::http::{Client, Endpoint};
 use provost_model::policy::{ClusterPolicy, EngineConfig, GovernorLimits, Mode, Timers};
 use provost_model::time::Span;
 
+use crate::certificates::{load_chain, load_key};
 pub use reader::Finding;
 use reader::{Findings, Section};
 
@@ -55,6 +58,8 @@ pub struct SlurmCluster {
 pub struct SlurmRest {
     /// `unix:///…`, `https://…`, or `http://` on loopback.
     pub url: String,
+    /// Authority of its certificate; those of the system without one.
+    pub ca_file: Option<PathBuf>,
     /// Slurm user that the token is for.
     pub user: Option<String>,
     /// File with the token.
@@ -160,14 +165,8 @@ fn read(root: &mut Section<'_, '_>, base: &Path, findings: &mut Findings<'_>) ->
         config.listen = listen.parsed("address", findings).unwrap_or(config.listen);
         listen.finish(findings);
     }
-    if let Some(mut tls) = root.section("tls", findings) {
-        let pair = (tls.path("cert_file", base, findings), tls.path("key_file", base, findings));
-        match pair {
-            (Some(cert), Some(key)) => config.tls = Some((cert, key)),
-            (None, None) => {}
-            _ => findings.add(tls.offset(), "tls", "needs both cert_file and key_file"),
-        }
-        tls.finish(findings);
+    if let Some(section) = root.section("tls", findings) {
+        config.tls = read_tls(section, base, findings);
     }
     if let Some(mut journal) = root.section("journal", findings) {
         journal.word("store", &[("sqlite", ())], findings);
@@ -194,6 +193,9 @@ fn read(root: &mut Section<'_, '_>, base: &Path, findings: &mut Findings<'_>) ->
     }
     if let Some(mut runbooks) = root.section("runbooks", findings) {
         config.runbooks = runbooks.path("dir", base, findings);
+        if let Some(dir) = &config.runbooks {
+            runbooks.usable("dir", crate::runbooks::load(Some(dir)), findings);
+        }
         runbooks.finish(findings);
     }
     finish_root(root, findings);
@@ -258,6 +260,28 @@ fn check_time_zone(site: &mut Section<'_, '_>, findings: &mut Findings<'_>) {
     }
 }
 
+fn read_tls(
+    mut tls: Section<'_, '_>,
+    base: &Path,
+    findings: &mut Findings<'_>,
+) -> Option<(PathBuf, PathBuf)> {
+    let pair = (tls.path("cert_file", base, findings), tls.path("key_file", base, findings));
+    let own = match pair {
+        (Some(cert), Some(key)) => {
+            tls.usable("cert_file", load_chain(&cert), findings);
+            tls.usable("key_file", load_key(&key), findings);
+            Some((cert, key))
+        }
+        (None, None) => None,
+        _ => {
+            findings.add(tls.offset(), "tls", "needs both cert_file and key_file");
+            None
+        }
+    };
+    tls.finish(findings);
+    own
+}
+
 fn read_slurm(
     i: usize,
     mut section: Section<'_, '_>,
@@ -272,18 +296,9 @@ fn read_slurm(
     }
     let conf = base.join(section.required("conf", findings));
     let rest_url = section.string("rest", findings);
+    let ca_file = section.path("rest_ca_file", base, findings);
     if let Some(url) = &rest_url {
-        let loopback = ["http://127.0.0.1:", "http://localhost:", "http://[::1]:"];
-        let safe = url.starts_with("unix:///")
-            || url.starts_with("https://")
-            || loopback.iter().any(|start| url.starts_with(start));
-        if !safe {
-            findings.add(
-                section.offset(),
-                section.name("rest"),
-                "must be unix:///…, https://…, or http:// on loopback",
-            );
-        }
+        check_rest(&section, url, ca_file.as_deref(), findings);
     }
     let user = section.string("rest_user", findings);
     if user.as_deref() == Some("root") {
@@ -304,8 +319,27 @@ fn read_slurm(
         ClusterPolicy { mode, partitions: partitions.clone(), spare_partition: spare_partition.clone() },
     );
     debug_assert_eq!(i, config.slurm.len());
-    let rest = rest_url.map(|url| SlurmRest { url, user, token_file });
+    let rest = rest_url.map(|url| SlurmRest { url, ca_file, user, token_file });
     config.slurm.push(SlurmCluster { name, conf, bin, rest, partitions, spare_partition });
+}
+
+/// slurmrestd must be reachable without a secret in plain text, and its certificate must be one that can be checked.
+fn check_rest(section: &Section<'_, '_>, url: &str, ca_file: Option<&Path>, findings: &mut Findings<'_>) {
+    match url.parse::<Endpoint>() {
+        Ok(endpoint @ Endpoint::Tls { .. }) => {
+            let key = if ca_file.is_some() { "rest_ca_file" } else { "rest" };
+            section.usable(key, Client::new(endpoint, ca_file), findings);
+        }
+        Ok(_) if ca_file.is_some() => {
+            findings.add(section.offset(), section.name("rest_ca_file"), "is for https:// only");
+        }
+        Ok(_) => {}
+        Err(_) => findings.add(
+            section.offset(),
+            section.name("rest"),
+            "must be unix:///…, https://HOST:PORT, or http:// on loopback",
+        ),
+    }
 }
 
 fn read_governor(mut section: Section<'_, '_>, findings: &mut Findings<'_>) -> GovernorLimits {
@@ -431,8 +465,33 @@ mod tests {
                 "line 3: slurm[1].rest_user: must not be root",
             ],
         );
+        check(
+            "[[slurm]]\nname = \"main\"\nconf = \"c\"\nrest = \"https://slurm:6820\"\nrest_ca_file = \"ca.pem\"\n",
+            &[
+                "line 5: slurm[0].rest_ca_file: failed to read the authorities in `/base/ca.pem`: No such file",
+            ],
+        );
+        check(
+            "[[slurm]]\nname = \"main\"\nconf = \"c\"\nrest = \"unix:///s\"\nrest_ca_file = \"ca.pem\"\n",
+            &["line 1: slurm[0].rest_ca_file: is for https:// only"],
+        );
         check("[journal]\nstore = \"mongo\"\n", &["line 2: journal.store: `mongo` is none of: sqlite"]);
         check("[tls]\ncert_file = \"c.pem\"\n", &["line 1: tls: needs both"]);
+        check(
+            "[tls]\ncert_file = \"c.pem\"\nkey_file = \"k.pem\"\n[runbooks]\ndir = \"books\"\n",
+            &[
+                "line 2: tls.cert_file: failed to read `/base/c.pem`",
+                "line 3: tls.key_file: failed to read `/base/k.pem`",
+                "line 5: runbooks.dir: failed to read runbooks from `/base/books`: No such file",
+            ],
+        );
+        check(
+            "[tls]\ncert_file = \"/dev/null\"\nkey_file = \"/dev/null\"\n",
+            &[
+                "line 2: tls.cert_file: `/dev/null` holds no usable",
+                "line 3: tls.key_file: `/dev/null` holds no",
+            ],
+        );
         check(
             "[site]\nname = \"x\"\njurisdiction = \"Finland\"\ntime_zone = \"Mars/Base\"\n",
             &[

@@ -124,6 +124,20 @@ impl<'a, 't> Section<'a, 't> {
         self.string(key, findings).map(|text| base.join(text))
     }
 
+    /// Reports why what a key names can't be used, with the whole chain of causes.
+    pub fn usable<T>(
+        &self,
+        key: &str,
+        opened: Result<T, impl std::error::Error>,
+        findings: &mut Findings<'_>,
+    ) {
+        let Err(error) = opened else { return };
+        let causes = std::iter::successors(error.source(), |cause| cause.source());
+        let message = causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"));
+        let offset = self.table.get(key).map_or(self.offset, |value| value.span().start);
+        findings.add(offset, self.name(key), message);
+    }
+
     /// Anything that is read from a string; its error says what to write.
     pub fn parsed<T>(&mut self, key: &'static str, findings: &mut Findings<'_>) -> Option<T>
     where

@@ -13,6 +13,7 @@ use std::time::Duration;
 use provost_controller::Handle;
 use provost_journal::verify::{VerifyOptions, verify};
 use provost_model::fleet::Phase;
+use provost_model::time::Timestamp;
 
 use crate::seed::{Failure, runbooks};
 use crate::site::layout::{BEGIN, Layout};
@@ -60,6 +61,8 @@ pub struct Demo {
     lines: VecDeque<Line>,
     until: Option<Duration>,
     over: bool,
+    stays: bool,
+    told: bool,
     /// Removed with the demo.
     _scratch: Option<Scratch>,
 }
@@ -101,8 +104,15 @@ impl Demo {
             lines: VecDeque::new(),
             until: options.until,
             over: false,
+            stays: false,
+            told: false,
             _scratch: None,
         }
+    }
+
+    /// The site lives on after the summary, so that others can go on asking it; it ends only by `until`.
+    pub fn staying(self) -> Demo {
+        Demo { stays: true, ..self }
     }
 
     /// A handle on the controller, to read its State and to ask for something; none before the first step and after
@@ -114,6 +124,11 @@ impl Demo {
     /// Virtual time since the beginning.
     pub fn elapsed(&self) -> Duration {
         self.world.elapsed()
+    }
+
+    /// Virtual time.
+    pub fn now(&self) -> Timestamp {
+        self.world.now()
     }
 
     /// Everything is told.
@@ -142,11 +157,15 @@ impl Demo {
         self.story.go_on(&mut self.world);
         self.lines.extend(self.narrator.take());
         let elapsed = self.world.elapsed();
-        let ends = match self.until {
-            Some(until) => elapsed >= until,
-            None => self.is_told() || elapsed >= LIMIT,
-        };
-        if ends { self.end() } else { Ok(()) }
+        let ends = self.until.is_some_and(|until| elapsed >= until);
+        let told = self.until.is_none() && !self.told && (self.is_told() || elapsed >= LIMIT);
+        if told && self.stays {
+            self.told = true;
+            self.sum_up();
+        } else if told || ends {
+            self.end()?;
+        }
+        Ok(())
     }
 
     /// Everything that the story began has come to its end.
@@ -158,12 +177,18 @@ impl Demo {
         self.story.is_played() && home && !open && state.effects.is_empty()
     }
 
-    /// The controller ends; the journal is verified; the summary is told.
+    /// The controller ends in good order, and the story is summed up.
     fn end(&mut self) -> Result<(), Failure> {
         self.over = true;
+        self.world.end()?;
+        self.sum_up();
+        Ok(())
+    }
+
+    /// The journal is verified, also while it is written; the summary is told.
+    fn sum_up(&mut self) {
         let at = self.world.elapsed();
         let damaged = self.world.damaged();
-        self.world.end()?;
         let verified = verify(self.world.dir(), &VerifyOptions { keys: None, strict: true });
         let verdict = match verified {
             Ok(report) => format!(
@@ -175,7 +200,6 @@ impl Demo {
         };
         let summary = self.narrator.summary(&damaged);
         self.lines.extend(std::iter::once(verdict).chain(summary).map(|text| Line { at, text }));
-        Ok(())
     }
 }
 
@@ -194,6 +218,6 @@ impl Iterator for Demo {
 }
 
 /// Virtual time since the beginning of a story.
-fn elapsed(at: provost_model::time::Timestamp) -> Duration {
+fn elapsed(at: Timestamp) -> Duration {
     at.since(BEGIN)
 }

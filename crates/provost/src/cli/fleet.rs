@@ -29,6 +29,8 @@ pub enum Node {
     Drain(Target),
     /// End planned work: check the node and let it return
     Resume(Target),
+    /// Expect no agent on a node any more; it is expected again as soon as it reports
+    Forget(Target),
 }
 
 #[derive(Debug, Subcommand)]

@@ -44,12 +44,19 @@ pub struct Global {
     /// How to print
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]
     pub output: Format,
-    /// Data directory of the controller on this machine
-    #[arg(long, global = true, value_name = "DIR", default_value = "./provost-data")]
-    pub data: PathBuf,
+    /// Data directory of the controller on this machine; ./provost-data where it is not given
+    #[arg(long = "data", global = true, value_name = "DIR")]
+    pub given_data: Option<PathBuf>,
     /// Give up on the server after this time
     #[arg(long, global = true, value_name = "TIME", default_value = "15s")]
     pub request_timeout: Span,
+}
+
+impl Global {
+    /// The data directory.
+    pub fn data(&self) -> PathBuf {
+        self.given_data.clone().unwrap_or_else(|| PathBuf::from("./provost-data"))
+    }
 }
 
 /// How to print.

@@ -17,6 +17,11 @@ pub struct Up {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "With --listen 127.0.0.1:8443 the first line says where it listens and which --data DIR the
+commands need: provost --data DIR status, incident list, run answer. Its journal lies in a folder that goes
+with the demo; with --data DIR it lies in that folder, which must be empty, and stays."
+)]
 pub struct Demo {
     /// Production nodes of eight GPUs each
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(8..=20_000))]
@@ -30,6 +35,9 @@ pub struct Demo {
     /// End after this much virtual time
     #[arg(long = "for", value_name = "TIME")]
     pub until: Option<Span>,
+    /// Let the commands ask the site while it lives, and keep it alive after the story, until Ctrl-C
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<std::net::SocketAddr>,
 }
 
 #[derive(Debug, Args)]
@@ -115,4 +123,6 @@ pub enum Config {
         #[arg(long)]
         effective: bool,
     },
+    /// Print every key of every file as Markdown: type, unit, default, meaning
+    Reference,
 }

@@ -31,7 +31,7 @@ pub struct Client {
 impl Client {
     /// Finds the server: `PROVOST_SERVER` and its files, else the one that runs on the data directory.
     pub fn find(global: &Global) -> Result<Client, Error> {
-        let target = Target::find(&global.data)?;
+        let target = Target::find(&global.data())?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Client { target, timeout: global.request_timeout.0, runtime })
     }

@@ -152,6 +152,7 @@ impl Ask<'_> {
             }
             Node::Drain(target) => self.act("nodes", "drain", target),
             Node::Resume(target) => self.act("nodes", "resume", target),
+            Node::Forget(target) => self.act("nodes", "forget", target),
         }
     }
 

@@ -8,6 +8,7 @@ use provost_server::{Up, runbooks};
 use serde_json::json;
 use tracing_subscriber::filter::LevelFilter;
 
+use super::reference;
 use crate::cli::{self, Cli, Format, Global};
 use crate::error::{Error, Exit};
 use crate::output;
@@ -21,7 +22,7 @@ pub fn up(global: &Global, up: cli::Up) -> Result<(), Error> {
     };
     config.listen = up.listen.unwrap_or(config.listen);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let up = Up { config, data: global.data.clone(), say: |line| drop(output::print(&format!("{line}\n"))) };
+    let up = Up { config, data: global.data(), say: |line| drop(output::print(&format!("{line}\n"))) };
     runtime.block_on(provost_server::up(up)).map_err(|e| Error::chain(Exit::Failure, &e))
 }
 
@@ -57,7 +58,7 @@ pub fn agent(config: Option<PathBuf>) -> Result<(), Error> {
 }
 
 /// Ends when the process is told to end. The handlers stand when this returns.
-fn termination() -> std::io::Result<impl Future<Output = ()> + Send> {
+pub fn termination() -> std::io::Result<impl Future<Output = ()> + Send> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     Ok(async move {
@@ -71,21 +72,40 @@ fn termination() -> std::io::Result<impl Future<Output = ()> + Send> {
 /// `provost config check|show`.
 pub fn config(command: &cli::Config, format: Format) -> Result<u8, Error> {
     match command {
-        cli::Config::Check { file } => {
-            Config::load(file).map_err(|e| config_error(&e))?;
-            output::one(&json!({"file": file, "errors": []}), format, |_| {
-                format!("{} is valid\n", file.display())
-            })?;
-        }
+        cli::Config::Check { file } => return check(file, format),
+        cli::Config::Reference => reference::print()?,
         cli::Config::Show { config, .. } => {
             let config = match config {
                 Some(file) => Config::load(file).map_err(|e| config_error(&e))?,
                 None => Config::embedded(),
             };
-            output::print(&config.effective())?;
+            let written = config.effective();
+            let value: serde_json::Value =
+                toml::from_str(&written).map_err(|e| Error::chain(Exit::Failure, &e))?;
+            output::one(&value, format, |_| written)?;
         }
     }
     Ok(0)
+}
+
+/// All errors of a file. For programs they are the answer, and `errors` is empty where there are none.
+fn check(file: &Path, format: Format) -> Result<u8, Error> {
+    let errors = match Config::load(file) {
+        Ok(_) => Vec::new(),
+        Err(ConfigError::Findings { findings, .. }) if !matches!(format, Format::Table | Format::Wide) => {
+            findings
+        }
+        Err(error) => return Err(config_error(&error)),
+    };
+    let valid = errors.is_empty();
+    let errors: Vec<_> = errors
+        .iter()
+        .map(|error| json!({"line": error.line, "key": error.key, "message": error.message}))
+        .collect();
+    output::one(&json!({"file": file.display().to_string(), "errors": errors}), format, |_| {
+        format!("{} is valid\n", file.display())
+    })?;
+    Ok(if valid { 0 } else { Exit::Usage as u8 })
 }
 
 /// Every finding, one a line.
@@ -100,22 +120,36 @@ fn config_error(error: &ConfigError) -> Error {
 }
 
 /// `provost runbook lint`.
-pub fn lint(files: &[PathBuf]) -> Result<u8, Error> {
-    let mut wrong = 0;
+pub fn lint(files: &[PathBuf], format: Format) -> Result<u8, Error> {
+    let mut found = Vec::new();
     for file in files {
         let read = std::fs::read_to_string(file).map_err(|e| e.to_string());
         let checked = read.and_then(|text| runbooks::check(&stem(file), &text).map_err(|e| e.to_string()));
-        match checked {
-            Ok(runbook) => {
-                output::print(&format!("{}: valid, {} steps\n", file.display(), runbook.steps.len()))?;
-            }
-            Err(error) => {
-                wrong += 1;
-                eprintln!("{}: {error}", file.display());
-            }
+        if let (Err(error), Format::Table | Format::Wide) = (&checked, format) {
+            eprintln!("{}: {error}", file.display());
+        }
+        found.push(json!({
+            "file": file.display().to_string(),
+            "id": checked.as_ref().ok().map(|runbook| &runbook.id),
+            "steps": checked.as_ref().ok().map(|runbook| runbook.steps.len()),
+            "error": checked.as_ref().err(),
+        }));
+    }
+    let wrong = found.iter().any(|file| !file["error"].is_null());
+    let valid = |file: &&serde_json::Value| file["error"].is_null();
+    match format {
+        Format::Table | Format::Wide => {
+            let line = |file: &serde_json::Value| {
+                format!("{}: valid, {} steps\n", output::field(file, "file"), output::field(file, "steps"))
+            };
+            output::print(&found.iter().filter(valid).map(line).collect::<String>())?;
+        }
+        _ => {
+            let columns = [output::Column::new("FILE", "file"), output::Column::new("ERROR", "error")];
+            output::list(&json!({"items": found, "next_cursor": null}), &columns, format)?;
         }
     }
-    Ok(if wrong == 0 { 0 } else { Exit::Usage as u8 })
+    Ok(if wrong { Exit::Usage as u8 } else { 0 })
 }
 
 fn stem(file: &Path) -> String {

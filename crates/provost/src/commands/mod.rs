@@ -5,6 +5,7 @@ mod demo;
 mod explain;
 mod journal;
 mod local;
+mod reference;
 mod show;
 mod story;
 
@@ -17,19 +18,19 @@ pub fn run(cli: Cli) -> Result<u8, Error> {
     let Cli { global, command } = cli;
     match command {
         Command::Up(up) => local::up(&global, up).map(done),
-        Command::Demo(demo) => demo::run(&demo).map(done),
+        Command::Demo(demo) => demo::run(&demo, global.given_data).map(done),
         Command::Agent(Agent { config, command: None }) => local::agent(config).map(done),
         Command::Agent(Agent {
             command: Some(AgentCommand::Token(Token::Create { nodes, uses, ttl, reason })),
             ..
         }) => ask::create_token(&Client::find(&global)?, &nodes, uses, ttl, &reason).map(done),
-        Command::Verify(verify) => journal::verify(&verify),
+        Command::Verify(verify) => journal::verify(&verify, global.output),
         Command::Audit(Audit::Export { to, from, until }) => {
-            journal::export(&global.data, to.as_deref(), from, until).map(done)
+            journal::export(&global.data(), to.as_deref(), from, until).map(done)
         }
         Command::Explain(explain) => explain::run(&explain, global.output).map(done),
         Command::Config(config) => local::config(&config, global.output),
-        Command::Runbook(Runbook::Lint { files }) => local::lint(&files),
+        Command::Runbook(Runbook::Lint { files }) => local::lint(&files, global.output),
         Command::Runbook(Runbook::Schema) => local::schema().map(done),
         Command::Completion { shell } => local::completion(shell).map(done),
         asking => ask::run(&Client::find(&global)?, asking, global.output),

@@ -41,7 +41,12 @@ pub fn one(value: &Value, format: Format, people: impl FnOnce(&Value) -> String)
         Format::Json => pretty(value)?,
         Format::Jsonl => format!("{value}\n"),
         Format::Yaml => yaml(value)?,
-        Format::Name => lines([name(value)]),
+        Format::Name => match name(value) {
+            unnamed if unnamed.is_empty() => {
+                return Err(Error::new(Exit::Usage, "this has no name").remedy("use -o json or -o yaml"));
+            }
+            name => lines([name]),
+        },
         Format::Csv => {
             return Err(Error::new(Exit::Usage, "csv is for lists").remedy("use -o json or -o yaml"));
         }

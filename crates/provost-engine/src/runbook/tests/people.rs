@@ -5,7 +5,7 @@ use std::time::Duration;
 use provost_model::body::Body;
 use provost_model::input::{Action, Reply};
 use provost_model::policy::Role;
-use provost_model::runbook::{AnswerKind, ExecutionState, Question, Risk, StepState};
+use provost_model::runbook::{AnswerKind, ExecutionState, Question, Risk, Runbook, StepState};
 
 use super::{answer, answers, go, repaired, run, runbooks, site, site_with, step};
 use crate::runbook::answer::check;
@@ -81,6 +81,54 @@ fn a_human_step_takes_what_fits_and_seals_free_text() {
         + &serde_json::to_string(&site.state.executions.values().collect::<Vec<_>>()).unwrap();
     assert!(!plain.contains("Miller"));
     assert_eq!(code(&answer(&mut site, &given)), "not_awaiting_answer", "once");
+}
+
+/// `repair` asks for this role; who answers, and what comes of it.
+fn answered_by(asked: &str, role: Role) -> Site {
+    let with_role = |(version, mut runbook): (String, Runbook)| {
+        for human in runbook.steps.iter_mut().filter_map(|step| step.human.as_mut()) {
+            human.role = asked.to_owned();
+        }
+        (version, runbook)
+    };
+    let mut site =
+        site_with(runbooks().into_iter().map(with_role).collect(), &["evidence", "no_steps", "validate"]);
+    site.xid("gpu001", 79, 3);
+    go(&mut site);
+    let execution = run(&site).id;
+    let answers = answers(&[("outcome", "reseated")]);
+    let reply = site.ask(role, Action::RunAnswer { execution, step: "repair".to_owned(), answers });
+    let denied = site.records.iter().find(|record| record.kind() == "command.denied");
+    match code(&reply) {
+        "accepted" => assert!(denied.is_none()),
+        "forbidden" => {
+            let denied = denied.expect("a refusal is recorded");
+            assert!(matches!(&denied.body, Body::CommandDenied(body) if body.code == "forbidden"));
+            assert!(denied.decision.as_ref().is_some_and(|decision| !decision.allow));
+            assert_eq!(run(&site).state, ExecutionState::AwaitingHuman);
+            assert!(step(&site, "repair").result.is_none());
+        }
+        other => panic!("{other}"),
+    }
+    site
+}
+
+#[test]
+fn a_human_step_is_answered_by_whom_it_asks_for() {
+    let check = |asked: &str, expected: [bool; 4]| {
+        for (role, expected) in
+            [Role::Viewer, Role::Service, Role::Operator, Role::Admin].into_iter().zip(expected)
+        {
+            let site = answered_by(asked, role);
+            let accepted = run(&site).state != ExecutionState::AwaitingHuman;
+            assert_eq!(accepted, expected, "{asked} by {}", role.name());
+        }
+    };
+    check("operator", [false, false, true, true]);
+    check("technician", [false, false, true, true]);
+    check("admin", [false, false, false, true]);
+    // The word of a runbook that an older version accepted.
+    check("sorcerer", [false, false, false, true]);
 }
 
 #[test]

@@ -1,0 +1,445 @@
+//! The keys of `provost.toml` and `inventory.toml`, described for people.
+
+use provost_model::reference::Default::{Absent, Required, Told, Written};
+use provost_model::reference::{Default, File, Key, Table};
+
+const fn key(
+    name: &'static str,
+    kind: &'static str,
+    default: Default,
+    example: &'static str,
+    about: &'static str,
+) -> Key {
+    Key { name, kind, default, about, example }
+}
+
+const SPAN: &str = "length of time";
+const NODES: &str = "whole number of nodes";
+const PERCENT: &str = "percent, 0 to 100";
+const MODE: &str = "`observe`, `advise` or `act`";
+
+/// `provost.toml`.
+pub const FILE: File = File {
+    name: "provost.toml",
+    about: "Read by `provost up` at its start. Relative paths begin at the folder of the file. A key that is not listed \
+            here is an error, and all errors are told at once: `provost config check provost.toml`. Secrets never \
+            stand in it, only the names of files that hold them.",
+    tables: &[SITE, LISTEN, TLS, JOURNAL, SLURM, GOVERNOR, TIMERS, INVENTORY, NODE_MODES, RUNBOOKS],
+};
+
+const SITE: Table = Table {
+    header: "[site]",
+    about: "Which site this is.",
+    keys: &[
+        key(
+            "name",
+            "name",
+            Told("`site`, where the whole table is left out"),
+            "\"hel-1\"",
+            "Name of the site: letters, digits, `-`, `_`, `.`. It is in the name of the journal's log and can't be changed later.",
+        ),
+        key("jurisdiction", "code of ISO 3166-2", Absent, "\"FI-18\"", "Where the machines stand."),
+        key(
+            "time_zone",
+            "zone of the tz database",
+            Absent,
+            "\"Europe/Helsinki\"",
+            "Zone of the people who run it. Records are in UTC.",
+        ),
+        key(
+            "mode",
+            MODE,
+            Written("\"observe\""),
+            "\"observe\"",
+            "How far Provost may go. In `observe` and `advise` nothing is written to a scheduler; what would have been done is recorded. A mode that a person has set with `provost mode set` stays until this line changes.",
+        ),
+    ],
+};
+
+const LISTEN: Table = Table {
+    header: "[listen]",
+    about: "The one port, for people, programs and agents. TLS always.",
+    keys: &[key(
+        "address",
+        "address and port",
+        Written("\"127.0.0.1:8443\""),
+        "\"10.0.0.5:8443\"",
+        "Where to listen; `--listen` goes before it.",
+    )],
+};
+
+const TLS: Table = Table {
+    header: "[tls]",
+    about: "A certificate of your own. Without this table the authority in the data directory makes one at each start.",
+    keys: &[
+        key(
+            "cert_file",
+            "file, PEM",
+            Absent,
+            "\"server.pem\"",
+            "The certificate and those between it and its authority. Needs `key_file`.",
+        ),
+        key("key_file", "file, PEM", Absent, "\"server.key\"", "Its private key. Needs `cert_file`."),
+    ],
+};
+
+const JOURNAL: Table = Table {
+    header: "[journal]",
+    about: "Where the record lies; the data directory itself is given with `--data`.",
+    keys: &[
+        key("store", "`sqlite`", Written("\"sqlite\""), "\"sqlite\"", "The database. There is one kind."),
+        key(
+            "emergency_file",
+            "file",
+            Told("`emergency.journal` beside the journal"),
+            "\"/srv/other-disk/emergency.journal\"",
+            "Takes records of containment while the journal can't be written. Best on another device.",
+        ),
+    ],
+};
+
+const SLURM: Table = Table {
+    header: "[[slurm]]",
+    about: "A Slurm cluster; one table for each.",
+    keys: &[
+        key(
+            "name",
+            "name",
+            Required,
+            "\"main\"",
+            "Our name for the cluster, used in ids of jobs and in `provost mode set scheduler:NAME`.",
+        ),
+        key(
+            "conf",
+            "file",
+            Required,
+            "\"/etc/slurm/slurm.conf\"",
+            "`slurm.conf` for the command line tools.",
+        ),
+        key(
+            "bin",
+            "folder",
+            Told("the tools on `PATH`"),
+            "\"/opt/slurm/bin\"",
+            "Where `scontrol` and the other tools are.",
+        ),
+        key(
+            "rest",
+            "`unix:///…`, `https://HOST:PORT`, or `http://` on loopback",
+            Absent,
+            "\"https://slurm.example:6820\"",
+            "slurmrestd, for reading only. Without it, and while it does not answer, the tools are used.",
+        ),
+        key(
+            "rest_ca_file",
+            "file, PEM",
+            Told("the authorities that the system trusts"),
+            "\"slurm-ca.pem\"",
+            "Authority of slurmrestd's certificate. Only with `https://`.",
+        ),
+        key(
+            "rest_user",
+            "user of Slurm",
+            Absent,
+            "\"provost\"",
+            "Sent to slurmrestd beside the token. An operator of Slurm; never root.",
+        ),
+        key(
+            "rest_token_file",
+            "file",
+            Absent,
+            "\"/run/provost/slurm.jwt\"",
+            "Token for slurmrestd; read at each poll, so that it can be renewed.",
+        ),
+        key(
+            "partitions",
+            "list of partitions",
+            Written("[]"),
+            "[\"serving\", \"batch\"]",
+            "Partitions of production. Their nodes are watched and, in mode `act`, contained.",
+        ),
+        key("spare_partition", "partition", Absent, "\"spare\"", "The partition that spares wait in."),
+        key("mode", MODE, Told("the site's"), "\"observe\"", "Mode of this cluster, where it differs."),
+    ],
+};
+
+const GOVERNOR: Table = Table {
+    header: "[governor]",
+    about: "How much may be disrupted at once, by automation and by people.",
+    keys: &[
+        key(
+            "max_unavailable",
+            NODES,
+            Written("2"),
+            "2",
+            "Nodes that may be out, whatever the cause; the larger of this and the next.",
+        ),
+        key("max_unavailable_percent", PERCENT, Written("10"), "10", "Share of the nodes that may be out."),
+        key(
+            "isolations_per_window",
+            NODES,
+            Written("2"),
+            "2",
+            "Nodes that automation may newly isolate inside `window`; the larger of this and the next.",
+        ),
+        key(
+            "isolations_percent",
+            PERCENT,
+            Written("5"),
+            "5",
+            "Share of the nodes that it may newly isolate inside `window`.",
+        ),
+        key("window", SPAN, Written("\"10m\""), "\"10m\"", "Window of the two keys before."),
+        key(
+            "concurrent_disruptions",
+            "whole number",
+            Written("2"),
+            "2",
+            "Runbooks that disrupt and run at the same time.",
+        ),
+        key(
+            "breaker_percent",
+            PERCENT,
+            Written("30"),
+            "30",
+            "Share of nodes that are out at which no new automatic disruption starts until a person resets the breaker.",
+        ),
+    ],
+};
+
+const TIMERS: Table = Table {
+    header: "[timers]",
+    about: "Every wait of a state machine.",
+    keys: &[
+        key("merge", SPAN, Written("\"5s\""), "\"5s\"", "Equal signals inside this time are one episode."),
+        key(
+            "clear_hold",
+            SPAN,
+            Written("\"5m\""),
+            "\"5m\"",
+            "An alert with a level must be over for so long until it is resolved.",
+        ),
+        key(
+            "resolve_hold",
+            SPAN,
+            Written("\"15m\""),
+            "\"15m\"",
+            "All alerts of an incident must be resolved for so long until it is.",
+        ),
+        key("soak", SPAN, Written("\"30m\""), "\"30m\"", "Quiet after a test before a node is released."),
+        key("probation", SPAN, Written("\"1d\""), "\"24h\"", "How long a released node is watched."),
+        key("heartbeat", SPAN, Written("\"1s\""), "\"1s\"", "How often an agent says that it lives."),
+        key(
+            "silent_after",
+            SPAN,
+            Written("\"5s\""),
+            "\"5s\"",
+            "An agent that says nothing for so long is silent.",
+        ),
+        key("poll", SPAN, Written("\"5s\""), "\"5s\"", "How often schedulers are asked."),
+        key(
+            "blind_after",
+            SPAN,
+            Written("\"30s\""),
+            "\"30s\"",
+            "A scheduler that gives no answer for so long is silent.",
+        ),
+        key(
+            "effect",
+            SPAN,
+            Written("\"1m\""),
+            "\"60s\"",
+            "What was begun and has no result after this time is unknown, and is probed.",
+        ),
+        key(
+            "retry",
+            SPAN,
+            Written("\"2s\""),
+            "\"2s\"",
+            "First wait before something that failed is tried again; doubles up to one minute.",
+        ),
+        key(
+            "drain",
+            SPAN,
+            Written("\"30m\""),
+            "\"30m\"",
+            "Batch jobs on a contained node may run on for so long.",
+        ),
+        key(
+            "failed_job",
+            SPAN,
+            Written("\"10m\""),
+            "\"10m\"",
+            "A job that failed on a node inside this time after its fault is put back into the queue.",
+        ),
+        key(
+            "repeat",
+            SPAN,
+            Written("\"1d\""),
+            "\"24h\"",
+            "Faults of applications inside this time count together.",
+        ),
+        key(
+            "ack",
+            SPAN,
+            Written("\"1h\""),
+            "\"1h\"",
+            "An acknowledgement of a SEV2 ends after this time; of a SEV1 after half, of others after four times of it.",
+        ),
+    ],
+};
+
+const INVENTORY: Table = Table {
+    header: "[inventory]",
+    about: "What there is.",
+    keys: &[key(
+        "file",
+        "file",
+        Absent,
+        "\"inventory.toml\"",
+        "The inventory; see below. What agents and schedulers report is compared with it.",
+    )],
+};
+
+const NODE_MODES: Table = Table {
+    header: "[node_modes]",
+    about: "Modes of single nodes; each key is the name of a node.",
+    keys: &[key("NODE", MODE, Told("the scheduler's, else the site's"), "\"act\"", "Mode of this node.")],
+};
+
+const RUNBOOKS: Table = Table {
+    header: "[runbooks]",
+    about: "Runbooks of your own.",
+    keys: &[key(
+        "dir",
+        "folder",
+        Absent,
+        "\"runbooks\"",
+        "Its `*.yaml` add to the built-in runbooks, or replace those of the same id. `provost runbook lint FILE` checks one.",
+    )],
+};
+
+/// `inventory.toml`.
+pub const INVENTORY_FILE: File = File {
+    name: "inventory.toml",
+    about: "Named by `inventory.file`. A rack or a leaf that a node names has a table of its own.",
+    tables: &[
+        Table {
+            header: "[[leaf]]",
+            about: "A leaf switch.",
+            keys: &[key("name", "name", Required, "\"leaf-1\"", "Name.")],
+        },
+        Table {
+            header: "[[rack]]",
+            about: "A rack.",
+            keys: &[
+                key("name", "name", Required, "\"r1\"", "Name."),
+                key(
+                    "power_feeds",
+                    "list of names",
+                    Written("[]"),
+                    "[\"A1\", \"B1\"]",
+                    "What feeds it with power.",
+                ),
+                key("cooling_loop", "name", Absent, "\"cdu-1\"", "What cools it."),
+            ],
+        },
+        Table {
+            header: "[[node]]",
+            about: "A node.",
+            keys: &[
+                key("name", "name", Required, "\"gpu001\"", "Name of the node, which its agent uses too."),
+                key("serial", "text", Absent, "\"SN-0001\"", "Serial number of the machine."),
+                key("rack", "name", Absent, "\"r1\"", "Its rack."),
+                key("leaf", "name", Absent, "\"leaf-1\"", "Its leaf switch."),
+                key(
+                    "slurm",
+                    "cluster/name",
+                    Absent,
+                    "\"main/gpu001\"",
+                    "The cluster that serves it, and its name there.",
+                ),
+                key(
+                    "gpus",
+                    "list of tables",
+                    Written("[]"),
+                    "[{ index = 0, pci = \"0000:1b:00.0\", uuid = \"GPU-5f1c\", model = \"H100-SXM5-80GB\" }]",
+                    "Its GPUs: `index` and `pci` must be there, `uuid`, `model` and `serial` where they are known.",
+                ),
+            ],
+        },
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::{Config, Finding};
+
+    fn findings(text: &str) -> Vec<Finding> {
+        Config::parse(text, Path::new("/nowhere")).err().unwrap_or_default()
+    }
+
+    fn names(table: &Table) -> BTreeSet<String> {
+        table.keys.iter().map(|key| key.name.to_owned()).collect()
+    }
+
+    /// What the reader says that it knows, where it is given a key that nobody knows.
+    fn known(text: &str) -> BTreeSet<String> {
+        let found = findings(text);
+        let told = found.iter().find_map(|finding| finding.message.split_once("known are: "));
+        told.unwrap_or_else(|| panic!("{text}: {found:?}")).1.split(", ").map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_key_that_is_read_is_described_and_no_other() {
+        let tables = FILE.tables.iter().map(|table| table.header.trim_matches(['[', ']']).to_owned());
+        assert_eq!(known("nobody = 1\n"), tables.collect());
+        for table in FILE.tables.iter().filter(|table| table.header != NODE_MODES.header) {
+            assert_eq!(known(&format!("{}\nnobody = 1\n", table.header)), names(table), "{}", table.header);
+        }
+        let dir = std::env::temp_dir().join(format!("provost-reference-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        for table in INVENTORY_FILE.tables {
+            std::fs::write(dir.join("i.toml"), format!("{}\nnobody = 1\n", table.header)).unwrap();
+            let found = Config::parse("[inventory]\nfile = \"i.toml\"\n", &dir).unwrap_err();
+            let told = found[0].message.split("expected").nth(1).unwrap();
+            let known = told.split('`').skip(1).step_by(2).map(str::to_owned);
+            assert_eq!(known.collect::<BTreeSet<_>>(), names(table), "{}", found[0].message);
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn the_example_has_no_error_but_files_that_are_missing_here() {
+        for finding in findings(&FILE.example()) {
+            let files = ["tls.", "slurm[0].rest_ca_file", "inventory.file", "runbooks.dir"];
+            let missing = finding.message.contains("No such file");
+            assert!(missing && files.iter().any(|key| finding.key.starts_with(key)), "{finding}");
+        }
+        let dir = std::env::temp_dir().join(format!("provost-example-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("i.toml"), INVENTORY_FILE.example()).unwrap();
+        let config = Config::parse("[inventory]\nfile = \"i.toml\"\n", &dir).unwrap();
+        assert_eq!(config.engine.inventory[0].gpus.len(), 1);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn the_defaults_are_those_in_force() {
+        let required = "[[slurm]]\nname = \"main\"\nconf = \"c\"\n";
+        let defaults = FILE.toml(|key| match key.default {
+            Written(value) => Some(value),
+            _ => None,
+        });
+        let (site, rest) = defaults.split_once("[site]\n").unwrap();
+        let defaults = format!("{site}[site]\nname = \"site\"\n{rest}").replace("[[slurm]]\n", required);
+        let with =
+            Config::parse(&defaults, Path::new("/x")).unwrap_or_else(|found| panic!("{defaults}\n{found:?}"));
+        let without = Config::parse(required, Path::new("/x")).unwrap();
+        assert_eq!(with.effective(), without.effective());
+    }
+}
