@@ -60,6 +60,22 @@ pub(crate) const BENCHES: &[Bench] = &[
         what: "What an agent costs on a healthy node, and how long a kernel line takes to the controller",
         reach: "12 MiB of memory and 2 % of a core at 1,000 benign lines a second",
     },
+    Bench {
+        name: "prolog",
+        package: "provost-agent",
+        // Runs of each answer.
+        args: &["2000"],
+        what: "How long `provost-agent prolog` takes from start to end, with no controller and no agent there",
+        reach: "5 ms, p99",
+    },
+    Bench {
+        name: "explain",
+        package: "provost-agent",
+        // Megabytes of kernel log, and pairs of runs.
+        args: &["1000", "10"],
+        what: "How fast `provost explain` goes through a kernel log, beside `grep -c NVRM` on the same file",
+        reach: "200 MB/s on one core with constant memory",
+    },
 ];
 
 /// One benchmark.

@@ -1,12 +1,15 @@
 //! Starts the threads of all nodes, keeps their positions on disk, and ends them.
 
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use provost_model::catalogue::Catalogue;
 use rustls::RootCertStore;
@@ -19,8 +22,10 @@ use crate::log;
 use crate::order::{self, OrderLog, Orders, Worker};
 use crate::outbox::Outbox;
 use crate::reader;
+use crate::spool::{self, Spool};
+use crate::standing::Kept;
 use crate::store::{Store, StoreError};
-use crate::wait::Shutdown;
+use crate::wait::{Interest, Shutdown, Wake, wait};
 
 /// Name of the file in the node's folder that holds how far the kernel log was read.
 const POSITION_FILE: &str = "kernel_log.json";
@@ -55,6 +60,9 @@ pub enum AgentError {
     /// A node's folder can't be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The system gives no descriptor.
+    #[error("failed to make a descriptor to wait for")]
+    Descriptor(#[source] io::Error),
     /// The system gives no thread or no descriptor.
     #[error("failed to start the threads of node `{node}`")]
     Threads {
@@ -77,8 +85,9 @@ pub fn run(config: &Config, shutdown: &Shutdown) -> Result<(), AgentError> {
     let roots = Arc::new(read_roots(&config.ca_file)?);
     let catalogue = Arc::new(Catalogue::embedded());
     let boot_id = boot_id();
+    let wake = Arc::new(Wake::new().map_err(AgentError::Descriptor)?);
     let nodes: Vec<Node> =
-        config.nodes.iter().map(|node| Node::open(config, node)).collect::<Result<_, _>>()?;
+        config.nodes.iter().map(|node| Node::open(config, node, &wake)).collect::<Result<_, _>>()?;
     let (alive, ended) = mpsc::channel();
     let mut threads = Vec::new();
     let mut result = Ok(());
@@ -94,8 +103,19 @@ pub fn run(config: &Config, shutdown: &Shutdown) -> Result<(), AgentError> {
         }
     }
     drop(alive);
-    while !shutdown.sleep(if nodes.iter().all(Node::has_saved) { SAVE } else { FIRST_SAVE }) {
-        nodes.iter().for_each(Node::save);
+    let mut next = Instant::now();
+    loop {
+        let on = [(shutdown.as_fd(), Interest::Read), (wake.as_fd(), Interest::Read)];
+        if wait(on, Some(next.saturating_duration_since(Instant::now())))[0] {
+            break;
+        }
+        wake.clear();
+        nodes.iter().for_each(Node::save_standing);
+        if Instant::now() < next {
+            continue;
+        }
+        nodes.iter().for_each(|node| node.save(false));
+        next = Instant::now() + if nodes.iter().all(Node::has_saved) { SAVE } else { FIRST_SAVE };
         // In this order: threads that were told to end are no surprise.
         if threads.iter().any(JoinHandle::is_finished) && !shutdown.is_triggered() {
             result = Err(AgentError::Ended);
@@ -107,7 +127,7 @@ pub fn run(config: &Config, shutdown: &Shutdown) -> Result<(), AgentError> {
     if all_ended && threads.into_iter().any(|thread| thread.join().is_err()) {
         result = Err(AgentError::Ended);
     }
-    nodes.iter().for_each(Node::save);
+    nodes.iter().for_each(|node| node.save(true));
     result
 }
 
@@ -128,12 +148,15 @@ struct Node {
     store: Arc<Store>,
     outbox: Arc<Outbox>,
     orders: Arc<Orders>,
+    standing: Arc<Kept>,
     restart: Option<Restart>,
-    saved: std::cell::RefCell<Option<Restart>>,
+    saved: RefCell<Option<Restart>>,
+    /// None where it can't be used.
+    spool: RefCell<Option<Spool>>,
 }
 
 impl Node {
-    fn open(config: &Config, node: &NodeConfig) -> Result<Node, AgentError> {
+    fn open(config: &Config, node: &NodeConfig, wake: &Arc<Wake>) -> Result<Node, AgentError> {
         let store = Arc::new(Store::open(&config.state_dir, &node.name)?);
         let restart = store.read::<Restart>(POSITION_FILE).unwrap_or_else(|error| {
             // What is in the log is read as news then: rather twice than not at all.
@@ -141,12 +164,21 @@ impl Node {
             Some(Restart { boot_id: None, position: None, historic_until: None })
         });
         let failed = |source| AgentError::Threads { node: node.name.clone(), source };
+        let outbox = Arc::new(Outbox::new().map_err(failed)?);
+        let spool = Spool::open(&store.path(spool::FILE));
+        let spool = spool.inspect_err(|error| log::warn(&node.name, log::chain(error))).ok();
+        let (spool, kept) = spool.unzip();
+        let kept = kept.unwrap_or_default();
+        let restart = later(restart, kept.restart.clone());
+        outbox.restore(kept);
         Ok(Node {
             config: node.clone(),
             store,
-            outbox: Arc::new(Outbox::new().map_err(failed)?),
+            outbox,
             orders: Arc::new(Orders::new().map_err(failed)?),
-            saved: std::cell::RefCell::new(restart.clone()),
+            standing: Arc::new(Kept::new(Arc::clone(wake))),
+            saved: RefCell::new(restart.clone()),
+            spool: RefCell::new(spool),
             restart,
         })
     }
@@ -172,6 +204,7 @@ impl Node {
             store: Arc::clone(&self.store),
             outbox: Arc::clone(&self.outbox),
             orders: Arc::clone(&self.orders),
+            standing: Arc::clone(&self.standing),
             shutdown: shutdown.clone(),
         };
         let worker = Worker {
@@ -181,6 +214,8 @@ impl Node {
             orders: Arc::clone(&self.orders),
             outbox: Arc::clone(&self.outbox),
             shutdown: shutdown.clone(),
+            running: BTreeMap::new(),
+            held_back: VecDeque::new(),
         };
         let (node, restart, outbox) = (self.config.clone(), self.restart.clone(), Arc::clone(&self.outbox));
         let (catalogue, end) = (Arc::clone(catalogue), shutdown.clone());
@@ -202,8 +237,23 @@ impl Node {
         self.saved.borrow().is_some()
     }
 
-    /// Keeps how far the kernel log was read, where that has changed.
-    fn save(&self) {
+    /// Keeps whether the node may take work.
+    fn save_standing(&self) {
+        if let Err(error) = self.standing.save(&self.store) {
+            log::warn(&self.config.name, log::chain(&error));
+        }
+    }
+
+    /// Keeps the signals that wait for longer than a moment, or `all`, and how far the kernel log was read.
+    fn save(&self, all: bool) {
+        if let Some(spool) = &mut *self.spool.borrow_mut() {
+            let waiting = self.outbox.for_spool(all);
+            let up_to = waiting.up_to;
+            match spool.keep(waiting) {
+                Ok(()) => self.outbox.is_spooled(up_to),
+                Err(error) => log::warn(&self.config.name, log::chain(&error)),
+            }
+        }
         let Some(restart) = self.outbox.restart_point() else { return };
         let mut saved = self.saved.borrow_mut();
         if saved.as_ref() == Some(&restart) {
@@ -213,6 +263,20 @@ impl Node {
             Ok(()) => *saved = Some(restart),
             Err(error) => log::warn(&self.config.name, log::chain(&error)),
         }
+    }
+}
+
+/// From where the log is read on: what its own file says, unless the spool knows better.
+fn later(of_log: Option<Restart>, of_spool: Option<Restart>) -> Option<Restart> {
+    match (of_log, of_spool) {
+        (Some(log), Some(spool)) => {
+            let is_later = match (log.position, spool.position) {
+                (Some(log), Some(spool)) => log.is_before(spool),
+                _ => false,
+            };
+            Some(if log.boot_id == spool.boot_id && is_later { spool } else { log })
+        }
+        (log, spool) => log.or(spool),
     }
 }
 

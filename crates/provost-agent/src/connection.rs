@@ -17,6 +17,7 @@ use crate::link::{Link, LinkError};
 use crate::log;
 use crate::order::Orders;
 use crate::outbox::Outbox;
+use crate::standing::Kept;
 use crate::store::{Store, StoreError};
 use crate::wait::{Interest, Shutdown, wait};
 
@@ -42,6 +43,7 @@ pub(crate) struct Connection {
     pub(crate) store: Arc<Store>,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) orders: Arc<Orders>,
+    pub(crate) standing: Arc<Kept>,
     pub(crate) shutdown: Shutdown,
 }
 
@@ -218,6 +220,7 @@ impl<'a> Session<'a> {
         self.heartbeat = Duration::from_millis(welcome.heartbeat_ms).clamp(MIN_HEARTBEAT, MAX_HEARTBEAT);
         self.next_heartbeat = Instant::now();
         self.connection.outbox.restart();
+        self.connection.standing.forget();
         self.connection.orders.hear_of(welcome.epoch);
         let node = &self.connection.node;
         log::info(node, format_args!("connected; the controller is in epoch {}", welcome.epoch));
@@ -231,6 +234,7 @@ impl<'a> Session<'a> {
                     self.connection.outbox.add_result(result);
                 }
             }
+            ToAgent::Standing(standing) => self.connection.standing.tell(standing),
             ToAgent::EnrolReply(reply) => {
                 let request = self.renewal.take().ok_or(LinkError::OutOfTurn)?;
                 let identity = request.complete(reply, clock::now())?;
@@ -263,6 +267,7 @@ impl<'a> Session<'a> {
         let (outbox, at) = (&self.connection.outbox, clock::now());
         let heartbeat = Heartbeat { at, queued: outbox.depth(), kernel_log: outbox.kernel_log() };
         self.link.send(&heartbeat.into())?;
+        self.connection.standing.refresh();
         if let Some(unparsed) = outbox.take_unparsed() {
             self.link.send(&unparsed.into())?;
         }

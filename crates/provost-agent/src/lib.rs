@@ -8,6 +8,7 @@
 
 pub mod config;
 pub mod kernel_log;
+pub mod standing;
 
 mod agent;
 mod clock;
@@ -19,6 +20,7 @@ mod log;
 mod order;
 mod outbox;
 mod reader;
+mod spool;
 mod store;
 mod wait;
 
@@ -27,7 +29,7 @@ mod wait;
 mod testing;
 
 pub use agent::{AgentError, run};
-pub use config::{Config, ConfigError, ConfigErrors};
+pub use config::{Config, ConfigError, ConfigErrors, DEFAULT_STATE_DIR};
 pub use identity::IdentityError;
 pub use store::StoreError;
 pub use wait::Shutdown;

@@ -1,18 +1,20 @@
 //! What waits to be told to the controller: signals until they are acknowledged, results of orders, counts.
 //!
-//! It is bounded in number and in bytes. Where there is no room, the oldest signal that was not sent yet goes,
-//! and the controller is told how many went. It also knows from which position a restarted agent must read the
-//! kernel log again: the first line whose signal is not acknowledged.
+//! It is bounded in number and in bytes. Where there is no room, the oldest signal goes that was not sent yet, a
+//! benign one before one that is grave, and the controller is told how many went. It also knows from which position
+//! a restarted agent must read the kernel log again: the first line whose signal is neither acknowledged nor in the
+//! spool.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use provost_model::body::SourceState;
-use provost_model::signal::Signal;
-use provost_wire::{OrderResult, Signals, ToServer, Unparsed, encode};
+use provost_model::signal::{Impact, Signal};
+use provost_wire::{Decoder, OrderResult, Signals, ToServer, Unparsed, encode};
 
 use crate::follow::{Position, Restart};
+use crate::spool::{Kept, Numbered, Waiting};
 use crate::wait::Wake;
 
 /// Signals that are kept.
@@ -55,9 +57,16 @@ pub(crate) struct Outbox {
 
 #[derive(Debug)]
 struct State {
-    waiting: VecDeque<Found>,
+    waiting: VecDeque<Waits>,
     waiting_bytes: usize,
+    /// How many of the first that wait are known to be grave.
+    grave: usize,
     dropped: u64,
+    next_number: u64,
+    /// Signals below it wait since before the spool was last asked for.
+    asked_at: u64,
+    /// Signals up to it are in the spool.
+    spooled_to: u64,
     batches: VecDeque<Batch>,
     next_batch: u64,
     /// Batches that were sent over the present connection.
@@ -69,13 +78,21 @@ struct State {
     read_to: Option<Restart>,
 }
 
+/// A signal that waits, by its number. Numbers rise.
+#[derive(Debug)]
+struct Waits {
+    number: u64,
+    found: Found,
+}
+
 /// Signals that belong together for good, so that a repetition can be told from news.
 #[derive(Debug)]
 struct Batch {
     number: u64,
-    count: usize,
+    /// The numbers of its signals, and where their lines begin.
+    members: Vec<(u64, Option<Position>)>,
+    dropped: u64,
     frame: Vec<u8>,
-    start: Option<Position>,
 }
 
 impl Outbox {
@@ -83,7 +100,11 @@ impl Outbox {
         let state = State {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
+            grave: 0,
             dropped: 0,
+            next_number: 1,
+            asked_at: 1,
+            spooled_to: 0,
             batches: VecDeque::new(),
             next_batch: 1,
             sent: 0,
@@ -144,7 +165,7 @@ impl Outbox {
     /// Signals that are not acknowledged.
     pub(crate) fn depth(&self) -> u64 {
         let state = self.state();
-        let in_batches: usize = state.batches.iter().map(|batch| batch.count).sum();
+        let in_batches: usize = state.batches.iter().map(|batch| batch.members.len()).sum();
         (in_batches + state.waiting.len()) as u64
     }
 
@@ -195,50 +216,120 @@ impl Outbox {
     /// Where a restarted agent has to begin; none before the first start has read what was there.
     pub(crate) fn restart_point(&self) -> Option<Restart> {
         let state = self.state();
-        let oldest = match state.batches.front() {
-            Some(batch) => Some(batch.start),
-            None => state.waiting.front().map(|found| found.start),
-        };
-        let read_to = state.read_to.clone()?;
-        Some(Restart { position: oldest.unwrap_or(read_to.position), ..read_to })
+        state.restart_point(state.spooled_to)
+    }
+
+    /// Takes in what the spool has kept from an earlier run.
+    pub(crate) fn restore(&self, kept: Kept) {
+        let mut state = self.state();
+        state.dropped = kept.dropped;
+        for Numbered { number, signal } in kept.signals {
+            state.next_number = number;
+            state.spooled_to = number;
+            state.push(Found { signal, start: None });
+        }
+        drop(state);
+        self.wake.set();
+    }
+
+    /// What the spool should have: what waits since before it was last asked for, or `all`.
+    pub(crate) fn for_spool(&self, all: bool) -> Waiting {
+        let mut state = self.state();
+        let asked_at = state.next_number;
+        let below = if all { asked_at } else { state.asked_at };
+        state.asked_at = asked_at;
+        let up_to = state.spooled_to.max(below.saturating_sub(1));
+        let spooled_to = state.spooled_to;
+        let is_wanted = |number: u64| number > spooled_to && number <= up_to;
+        let mut signals = Vec::new();
+        for batch in state.batches.iter().filter(|batch| batch.members.iter().any(|(n, _)| is_wanted(*n))) {
+            let members = batch.members.iter().map(|(number, _)| *number);
+            let numbered = members.zip(batch.signals()).map(|(number, signal)| Numbered { number, signal });
+            signals.extend(numbered.filter(|numbered| is_wanted(numbered.number)));
+        }
+        for Waits { number, found } in state.waiting.iter().filter(|waits| is_wanted(waits.number)) {
+            signals.push(Numbered { number: *number, signal: found.signal.clone() });
+        }
+        let oldest = state.unacknowledged().next().map_or(state.next_number, |(number, _)| number);
+        let dropped =
+            state.batches.iter().map(|batch| batch.dropped).fold(state.dropped, u64::saturating_add);
+        Waiting { signals, oldest, dropped, restart: state.restart_point(up_to), up_to }
+    }
+
+    /// All up to this number are in the spool.
+    pub(crate) fn is_spooled(&self, up_to: u64) {
+        self.state().spooled_to = up_to;
+    }
+}
+
+impl Batch {
+    /// Its signals, as they were put into the frame.
+    fn signals(&self) -> Vec<Signal> {
+        let mut decoder = Decoder::new();
+        decoder.push(&self.frame);
+        match decoder.next_message() {
+            Ok(Some(ToServer::Signals(batch))) => batch.signals,
+            _ => Vec::new(),
+        }
     }
 }
 
 impl State {
     fn push(&mut self, found: Found) {
         self.waiting_bytes += memory(&found.signal);
-        self.waiting.push_back(found);
+        self.waiting.push_back(Waits { number: self.next_number, found });
+        self.next_number += 1;
         while self.waiting.len() > MAX_SIGNALS || self.waiting_bytes > MAX_BYTES {
-            let Some(oldest) = self.waiting.pop_front() else { break };
-            self.waiting_bytes -= memory(&oldest.signal);
+            while self.waiting.get(self.grave).is_some_and(|waits| is_grave(&waits.found.signal)) {
+                self.grave += 1;
+            }
+            // The first that is benign, and where all are grave the first.
+            let goes = if self.grave < self.waiting.len() { self.grave } else { 0 };
+            let Some(oldest) = self.waiting.remove(goes) else { break };
+            self.grave = self.grave.min(self.waiting.len());
+            self.waiting_bytes -= memory(&oldest.found.signal);
             self.dropped = self.dropped.saturating_add(1);
         }
     }
 
+    /// Numbers of what is not acknowledged, rising, and where the lines begin.
+    fn unacknowledged(&self) -> impl Iterator<Item = (u64, Option<Position>)> {
+        let in_batches = self.batches.iter().flat_map(|batch| batch.members.iter().copied());
+        in_batches.chain(self.waiting.iter().map(|waits| (waits.number, waits.found.start)))
+    }
+
+    /// Where a restarted agent has to begin when all signals up to a number are in the spool.
+    fn restart_point(&self, spooled_to: u64) -> Option<Restart> {
+        let read_to = self.read_to.clone()?;
+        let oldest = self.unacknowledged().find(|(number, _)| *number > spooled_to);
+        Some(Restart { position: oldest.map_or(read_to.position, |(_, start)| start), ..read_to })
+    }
+
     /// Makes a batch of the oldest signals that wait.
     fn fill_batch(&mut self) {
-        let start = self.waiting.front().and_then(|found| found.start);
-        let (mut signals, mut bytes) = (Vec::new(), 0);
+        let (mut members, mut signals, mut bytes) = (Vec::new(), Vec::new(), 0);
         while signals.len() < MAX_BATCH
-            && let Some(found) = self.waiting.pop_front()
+            && let Some(Waits { number, found }) = self.waiting.pop_front()
         {
+            self.grave = self.grave.saturating_sub(1);
             self.waiting_bytes -= memory(&found.signal);
             bytes += json(&found.signal);
+            members.push((number, found.start));
             signals.push(found.signal);
-            if self.waiting.front().is_some_and(|next| bytes + json(&next.signal) > MAX_BATCH_BYTES) {
+            if self.waiting.front().is_some_and(|next| bytes + json(&next.found.signal) > MAX_BATCH_BYTES) {
                 break;
             }
         }
         if signals.is_empty() {
             return;
         }
-        let (number, count) = (self.next_batch, signals.len());
-        let batch = Signals { batch: number, signals, dropped: self.dropped };
+        let (number, count, dropped) = (self.next_batch, signals.len(), self.dropped);
+        let batch = Signals { batch: number, signals, dropped };
         match encode(&ToServer::from(batch)) {
             Ok(frame) => {
                 self.next_batch += 1;
                 self.dropped = 0;
-                self.batches.push_back(Batch { number, count, frame, start });
+                self.batches.push_back(Batch { number, members, dropped, frame });
             }
             // No signal is so long by the limits of the parser; if one were, it is counted and not tried for ever.
             Err(_) => self.dropped = self.dropped.saturating_add(count as u64),
@@ -246,9 +337,14 @@ impl State {
     }
 }
 
+/// What may hold a node. It is kept longer than the rest, of which a storm is made.
+fn is_grave(signal: &Signal) -> bool {
+    signal.impact >= Impact::Major
+}
+
 /// Bytes that a signal takes while it waits.
 fn memory(signal: &Signal) -> usize {
-    size_of::<Found>() + texts(signal)
+    size_of::<Waits>() + texts(signal)
 }
 
 /// Bytes that a signal takes in JSON at most: each byte of a text may become six, and the keys are 500 or so.
@@ -374,6 +470,107 @@ mod tests {
         assert_eq!(last, MAX_BATCHES as u64);
         outbox.acknowledge(1);
         assert_eq!(next(&outbox).unwrap().0, last + 1);
+    }
+
+    #[test]
+    fn case_b06_a_flood_is_bounded_and_every_line_of_it_is_sent_or_counted() {
+        let (outbox, lines) = (Outbox::new().unwrap(), 80_000);
+        let grave = |next: u64| {
+            let mut found = found(next, "NVRM: Xid (PCI:0000:3b:00): 95, Uncontained ECC error");
+            found.signal.impact = Impact::Critical;
+            found
+        };
+        for chunk in (0..lines).step_by(1_000) {
+            let found = (chunk..chunk + 1_000).map(grave).collect();
+            outbox.add(&mut Findings { found, ..Findings::default() });
+            assert!(outbox.depth() <= MAX_SIGNALS as u64 && outbox.state().waiting_bytes <= MAX_BYTES);
+        }
+        let (mut sent, mut counted) = (0, 0);
+        while let Some((batch, sequences, dropped)) = next(&outbox) {
+            sent += sequences.len() as u64;
+            counted += dropped;
+            outbox.acknowledge(batch);
+        }
+        assert!(sent > 1_000 && sent + counted == lines, "{sent} {counted}");
+    }
+
+    #[test]
+    fn benign_ones_go_first() {
+        let outbox = Outbox::new().unwrap();
+        let with = |next: u64, impact| {
+            let mut found = found(next, "x");
+            found.signal.impact = impact;
+            found
+        };
+        let most = MAX_SIGNALS as u64;
+        // Two grave ones among benign ones, then a storm.
+        let impact = |next| if next == 1 || next == 3 { Impact::Critical } else { Impact::Minor };
+        let storm = (0..most + 100).map(|next| with(next, impact(next))).collect();
+        outbox.add(&mut Findings { found: storm, ..Findings::default() });
+        let (_, sequences, dropped) = next(&outbox).unwrap();
+        assert_eq!((&sequences[..3], dropped), (&[1, 3, 102][..], 100));
+        // Where all are grave the oldest goes, and a benign one that comes goes before them.
+        let outbox = Outbox::new().unwrap();
+        let grave = (0..most + 2).map(|next| with(next, Impact::Critical)).collect();
+        outbox.add(&mut Findings { found: grave, ..Findings::default() });
+        outbox.add(&mut Findings { found: vec![with(most + 2, Impact::Info)], ..Findings::default() });
+        let (_, sequences, dropped) = next(&outbox).unwrap();
+        assert_eq!((sequences[0], dropped), (2, 3));
+    }
+
+    /// Numbers for the spool, the oldest that waits, and from where the log would be read again.
+    fn for_spool(outbox: &Outbox, all: bool) -> (Vec<u64>, u64, Option<u64>) {
+        let waiting = outbox.for_spool(all);
+        outbox.is_spooled(waiting.up_to);
+        let numbers = waiting.signals.iter().inspect(|kept| {
+            // In these tests the sequence is the number less one.
+            assert_eq!(kept.signal.sequence, Some(kept.number - 1));
+        });
+        let restart = match waiting.restart.and_then(|restart| restart.position) {
+            Some(Position::Device { next }) => Some(next),
+            _ => None,
+        };
+        (numbers.map(|kept| kept.number).collect(), waiting.oldest, restart)
+    }
+
+    #[test]
+    fn only_what_waits_for_longer_than_a_moment_is_for_the_spool() {
+        let outbox = Outbox::new().unwrap();
+        assert_eq!(for_spool(&outbox, false), (vec![], 1, None));
+        add(&outbox, 0..2);
+        next(&outbox).unwrap();
+        add(&outbox, 2..3);
+        // They are news.
+        assert_eq!(for_spool(&outbox, false), (vec![], 1, Some(0)));
+        add(&outbox, 3..4);
+        assert_eq!(for_spool(&outbox, false), (vec![1, 2, 3], 1, Some(3)));
+        assert_eq!(restart_at(&outbox), Some(3));
+        outbox.acknowledge(1);
+        // Of one batch only a part is in the spool.
+        next(&outbox).unwrap();
+        assert_eq!(for_spool(&outbox, false), (vec![4], 3, Some(4)));
+        add(&outbox, 4..5);
+        assert_eq!(for_spool(&outbox, true), (vec![5], 3, Some(5)));
+        outbox.acknowledge(2);
+        next(&outbox).unwrap();
+        outbox.acknowledge(3);
+        assert_eq!(for_spool(&outbox, true), (vec![], 6, Some(5)));
+    }
+
+    #[test]
+    fn the_next_run_sends_what_was_in_the_spool() {
+        let outbox = Outbox::new().unwrap();
+        add(&outbox, 0..300);
+        next(&outbox).unwrap();
+        let waiting = outbox.for_spool(true);
+        let outbox = Outbox::new().unwrap();
+        outbox.restore(Kept { signals: waiting.signals, dropped: 5, restart: None });
+        add(&outbox, 300..301);
+        assert_eq!(for_spool(&outbox, true), (vec![301], 1, Some(301)));
+        let (batch, sequences, dropped) = next(&outbox).unwrap();
+        assert_eq!((batch, sequences, dropped), (1, (0..MAX_BATCH as u64).collect(), 5));
+        outbox.acknowledge(1);
+        assert_eq!(outbox.for_spool(true).oldest, MAX_BATCH as u64 + 1);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The folder of one node: what survives a restart.
 //!
 //! `lock` keeps a second agent out; `identity.json` holds the certificate and its key; `kernel_log.json` the
-//! position; `orders.log` what was done. Files are replaced whole, so that a crash leaves the old or the new.
+//! position; `orders.log` what was done; `spool.jsonl` what the controller was not told yet; `standing.json` whether the node may take work. Files are replaced whole, so that a crash leaves the old or the new.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};

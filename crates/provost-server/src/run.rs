@@ -125,6 +125,8 @@ pub async fn up(up: Up) -> Result<(), Error> {
     let api = Api { handle: handle.clone(), backend: Arc::new(backend), live };
     let mut tasks = JoinSet::new();
     start_tasks(&mut tasks, &handle, &agents, reached, &data);
+    let (followed, records) = (Arc::clone(&agents), api.live.subscribe());
+    tasks.spawn(async move { followed.follow(records).await });
     tasks.spawn(listener::serve(listener, tls, provost_api::router(api), agents));
     say(&format!("ready {server}"));
     let ended = until_stopped(&mut tasks, &thread).await;
@@ -262,6 +264,7 @@ fn start_tasks(
         loop {
             every.tick().await;
             watched.watch(clock::now());
+            watched.tell_standings();
         }
     });
     tasks.spawn(maintenance::keep(data.to_owned(), MAINTAIN_EVERY));

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -99,6 +100,17 @@ impl Agents {
                 Err(format!("{} nodes, silent: {silent:?}", nodes.len()))
             }
         });
+    }
+
+    /// What Slurm's prolog would be told on a node, and how it would end.
+    ///
+    /// # Panics
+    /// Where the program can't be run.
+    pub fn prolog(&self, node: &str) -> (Option<i32>, String) {
+        let mut prolog = Command::new(program("provost-agent"));
+        prolog.arg("prolog").arg("--state-dir").arg(&self.state).args(["--node", node]);
+        let output = prolog.output().expect("the agent's program runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
     }
 
     /// Lets the kernel of a node write lines, all at once.

@@ -20,7 +20,7 @@ fn started() -> (Lease, Site, Agents) {
 }
 
 /// From the fault to the human step, then to the end.
-fn the_line(testbed: &Testbed, site: &Site, fault: impl FnOnce()) {
+fn the_line(testbed: &Testbed, site: &Site, agents: &Agents, fault: impl FnOnce()) {
     let job = site.job_on_gpu003(testbed);
     let lapse = Lapse::new();
     fault();
@@ -28,6 +28,10 @@ fn the_line(testbed: &Testbed, site: &Site, fault: impl FnOnce()) {
     let line_to_drained = lapse.millis();
     assert!(drained.reason.starts_with("provost INC-"), "{drained:?}");
     assert!(line_to_drained <= 1_000, "drained after {line_to_drained} ms");
+    // What Slurm would do if a job were on its way there already, and on a node without a fault.
+    let (exit, answer) = agents.prolog("gpu003");
+    assert!(exit == Some(1) && answer.starts_with("no: provost INC-"), "{exit:?} {answer}");
+    assert_eq!(agents.prolog("gpu002"), (Some(0), "yes".to_owned()));
 
     let runs =
         testbed.wait_job(job, "runs elsewhere", ELSEWHERE, |job| job.state == "RUNNING" && job.restarts == 1);
@@ -45,7 +49,7 @@ fn the_line(testbed: &Testbed, site: &Site, fault: impl FnOnce()) {
     let execution = site.wait_human_step(&number, LONG);
     waits_for_a_person(testbed, site, &number, &execution);
     site.answer(&execution);
-    returned(testbed, site, &number);
+    returned(testbed, site, agents, &number);
     site.verify();
     testbed.cancel(job);
 }
@@ -100,9 +104,10 @@ fn told_in_order(incident: &Value, lines: &[&[&str]]) {
 }
 
 /// The node was tested and serves; the spare is home; the incident is over.
-fn returned(testbed: &Testbed, site: &Site, number: &str) {
+fn returned(testbed: &Testbed, site: &Site, agents: &Agents, number: &str) {
     let free = testbed.wait_node("gpu003", "is released", LONG, |node| !node.is_drained());
     assert_eq!((free.reason.as_str(), free.comment.as_str()), ("", ""));
+    assert_eq!(agents.prolog("gpu003"), (Some(0), "yes".to_owned()), "jobs may start from here on");
     site.wait_phase("gpu003", "in_service", SOON);
     Site::wait_spares_home(testbed, LONG);
     let incident = site.wait_resolved(number, LONG);
@@ -118,7 +123,7 @@ fn returned(testbed: &Testbed, site: &Site, number: &str) {
 #[test]
 fn a_lost_gpu_is_contained_its_job_moves_and_the_record_proves_it() {
     let (testbed, mut site, agents) = started();
-    the_line(&testbed, &site, || agents.kernel("gpu003", XID_79));
+    the_line(&testbed, &site, &agents, || agents.kernel("gpu003", XID_79));
     assert_eq!(site.stop(), 0);
     site.verify();
 }
@@ -126,7 +131,7 @@ fn a_lost_gpu_is_contained_its_job_moves_and_the_record_proves_it() {
 #[test]
 fn case_b01_a_gpu_lost_without_an_xid_is_the_same_incident() {
     let (testbed, site, agents) = started();
-    the_line(&testbed, &site, || {
+    the_line(&testbed, &site, &agents, || {
         for line in [
             "NVRM: The NVIDIA GPU 0000:3b:00.0",
             "NVRM: (PCI ID: 10de:26b5) installed in this system has",

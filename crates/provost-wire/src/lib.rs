@@ -14,7 +14,7 @@ mod message;
 pub use frame::{Decoder, Message, WireError, encode, read_message, write_message};
 pub use message::{
     Ack, EnrolReply, EnrolRequest, Heartbeat, Hello, Order, OrderFacts, OrderResult, Refused, RenewRequest,
-    Signals, ToAgent, ToServer, Unparsed, Welcome,
+    Signals, Standing, ToAgent, ToServer, Unparsed, Welcome,
 };
 
 /// Application protocol that agent and server agree on in the TLS handshake.

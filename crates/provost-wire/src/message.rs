@@ -82,6 +82,8 @@ direction! {
         EnrolReply = 132,
         /// The server does not go on.
         Refused = 133,
+        /// Whether the node may take work.
+        Standing = 134,
     }
 }
 
@@ -225,6 +227,16 @@ pub struct Order {
     pub pci: Option<PciAddress>,
     /// Not to be started after this.
     pub expires_at: Timestamp,
+}
+
+/// See [`ToAgent::Standing`]. Sent behind [`Welcome`] and whenever it changes; the agent keeps it for the
+/// scheduler's prolog. A controller of the version before does not send it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// Nothing of Provost's keeps work from the node.
+    pub may_work: bool,
+    /// Why it may not, as Slurm's reason has it and without personal data; empty where it may.
+    pub why: String,
 }
 
 /// See [`ToAgent::EnrolReply`].

@@ -71,6 +71,7 @@ fn to_agent() -> Vec<ToAgent> {
         .into(),
         EnrolReply { cert_pem: "c".into(), ca_pem: "a".into(), expires_at: Timestamp::from_millis(9) }.into(),
         Refused { code: "token_invalid".into(), message: "make a new one".into() }.into(),
+        Standing { may_work: false, why: "provost INC-2026-000001: GPU 0 lost".into() }.into(),
     ]
 }
 

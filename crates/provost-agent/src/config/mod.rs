@@ -21,7 +21,8 @@ use document::{Document, Table};
 
 /// A configuration file of more bytes than this is a mistake.
 const MAX_FILE: u64 = 1 << 20;
-const DEFAULT_STATE_DIR: &str = "/var/lib/provost-agent";
+/// Where the state is kept unless the configuration says otherwise.
+pub const DEFAULT_STATE_DIR: &str = "/var/lib/provost-agent";
 const DEFAULT_KERNEL_LOG: &str = "/dev/kmsg";
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3_600);

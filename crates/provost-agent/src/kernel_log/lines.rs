@@ -9,44 +9,67 @@ pub const MAX_LINE: usize = 8 * 1024;
 #[derive(Debug)]
 pub struct BoundedLines<R> {
     reader: R,
+    /// A line whose start and end come out of the reader apart.
+    open: Vec<u8>,
 }
 
 impl<R: BufRead> BoundedLines<R> {
     /// From the start of `reader`.
     pub fn new(reader: R) -> BoundedLines<R> {
-        BoundedLines { reader }
+        BoundedLines { reader, open: Vec::new() }
     }
 
-    /// Puts the next line into `line`, without its end. False at the end of the input.
+    /// Hands the next line to `take`, without its end; none at the end of the input. Nearly every line lies whole
+    /// in the reader's buffer, and is handed over from there without a copy.
     ///
     /// # Errors
     /// Where the reader can't be read.
-    pub fn next_into(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
-        line.clear();
-        let mut seen = false;
-        loop {
-            let chunk = match self.reader.fill_buf() {
-                Ok(chunk) => chunk,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            };
-            if chunk.is_empty() {
-                return Ok(seen);
+    pub fn next_with<T>(&mut self, take: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {
+        if !has_more(&mut self.reader)? {
+            return Ok(None);
+        }
+        let chunk = self.reader.fill_buf()?;
+        if let Some(end) = memchr::memchr(b'\n', chunk) {
+            let taken = take(without_return(bounded(&chunk[..end])));
+            self.reader.consume(end + 1);
+            return Ok(Some(taken));
+        }
+        self.open.clear();
+        let whole = loop {
+            if !has_more(&mut self.reader)? {
+                break &self.open[..];
             }
-            seen = true;
+            let chunk = self.reader.fill_buf()?;
             let end = memchr::memchr(b'\n', chunk);
             let part = &chunk[..end.unwrap_or(chunk.len())];
-            line.extend_from_slice(&part[..part.len().min(MAX_LINE - line.len())]);
+            self.open.extend_from_slice(&part[..part.len().min(MAX_LINE - self.open.len())]);
             let used = end.map_or(chunk.len(), |end| end + 1);
             self.reader.consume(used);
             if end.is_some() {
-                if line.last() == Some(&b'\r') {
-                    line.pop();
-                }
-                return Ok(true);
+                break without_return(&self.open);
             }
+        };
+        Ok(Some(take(whole)))
+    }
+}
+
+/// Fills the reader's buffer where it is empty. False at the end of the input.
+fn has_more(reader: &mut impl BufRead) -> io::Result<bool> {
+    loop {
+        match reader.fill_buf() {
+            Ok(chunk) => return Ok(!chunk.is_empty()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
+}
+
+fn bounded(line: &[u8]) -> &[u8] {
+    &line[..line.len().min(MAX_LINE)]
+}
+
+fn without_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 #[cfg(test)]
@@ -54,12 +77,18 @@ mod tests {
     use super::*;
 
     fn lines(bytes: &[u8]) -> Vec<Vec<u8>> {
-        let mut reader = BoundedLines::new(io::BufReader::with_capacity(7, bytes));
-        let (mut line, mut all) = (Vec::new(), Vec::new());
-        while reader.next_into(&mut line).unwrap() {
-            assert!(line.capacity() <= 2 * MAX_LINE);
-            all.push(line.clone());
-        }
+        let split = |capacity| {
+            let mut reader = BoundedLines::new(io::BufReader::with_capacity(capacity, bytes));
+            let mut all = Vec::new();
+            while let Some(line) = reader.next_with(<[u8]>::to_vec).unwrap() {
+                assert!(line.len() <= MAX_LINE && reader.open.capacity() <= 2 * MAX_LINE);
+                all.push(line);
+            }
+            all
+        };
+        // In pieces, in one piece, and with lines on both sides of a border.
+        let all = split(7);
+        assert_eq!((split(64), split(bytes.len() + 1)), (all.clone(), all.clone()));
         all
     }
 
@@ -73,6 +102,7 @@ mod tests {
         check("a", &["a"]);
         check("a\n", &["a"]);
         check("\n\nlonger than the buffer\r\nend", &["", "", "longer than the buffer", "end"]);
+        check("six\r\n\r\nx\r\r\nend\r", &["six", "", "x\r", "end\r"]);
     }
 
     #[test]

@@ -274,17 +274,23 @@ impl Parser {
     /// Reads the next line. `number` is how the caller counts lines or records; it grows, and comes back in
     /// [`Outcome::of`] and [`Outcome::span`].
     pub fn parse(&mut self, number: u64, split: &Split<'_>) -> Outcome {
+        self.parse_known(number, split).unwrap_or_else(Outcome::nothing)
+    }
+
+    /// As [`Parser::parse`], with none for a line of which no family knows the start: that is nearly every line of
+    /// a healthy node, and an outcome is large.
+    pub(super) fn parse_known(&mut self, number: u64, split: &Split<'_>) -> Option<Outcome> {
         let record = match split {
             Split::Record(record) => record,
-            Split::Dictionary | Split::Foreign => return Outcome::nothing(),
-            Split::Malformed => return Outcome { doubt: Some(Doubt::Unparsed), ..Outcome::nothing() },
+            Split::Dictionary | Split::Foreign => return None,
+            Split::Malformed => return Some(Outcome { doubt: Some(Doubt::Unparsed), ..Outcome::nothing() }),
         };
         self.records += 1;
-        let Some(family) = family(&record.text) else { return Outcome::nothing() };
+        let family = family(&record.text)?;
         if record.is_user_space() {
-            return Outcome { doubt: Some(Doubt::UserSpace), ..Outcome::nothing() };
+            return Some(Outcome { doubt: Some(Doubt::UserSpace), ..Outcome::nothing() });
         }
-        self.read(number, family, record)
+        Some(self.read(number, family, record))
     }
 
     fn read(&mut self, number: u64, family: Family, record: &Record<'_>) -> Outcome {

@@ -32,6 +32,20 @@ fn explained(log: &[u8], format: Format) -> Vec<Line> {
     Explain::new(log, format, parser()).map(Result::unwrap).collect()
 }
 
+/// What is told of a log in pieces of `capacity` where only reports are wanted.
+fn reports(log: &[u8], format: Format, capacity: usize) -> Vec<Line> {
+    let reader = std::io::BufReader::with_capacity(capacity, log);
+    Explain::new(reader, format, parser()).reports().map(Result::unwrap).collect()
+}
+
+/// The quick way through a log tells the same as the whole one.
+fn check_reports(log: &[u8], format: Format) {
+    let whole: Vec<Line> = explained(log, format).into_iter().filter(|line| line.parses).collect();
+    for capacity in [1, 100, log.len() + 1] {
+        assert_eq!(reports(log, format, capacity), whole, "{}", String::from_utf8_lossy(log));
+    }
+}
+
 /// The one line that a text makes.
 fn one(text: &str) -> Line {
     let mut lines = explained(text.as_bytes(), Format::Any);
@@ -156,6 +170,7 @@ fn explain_tells_a_report_of_several_lines_at_its_first() {
         [(1, "none"), (2, "gpu_lost"), (3, "none"), (4, "continuation"), (5, "continuation"), (6, "none")];
     assert_eq!(kinds, expected);
     assert_eq!((&lines[1].fields["spans"], &lines[4].fields["of"]), (&json!([2, 5]), &json!(2)));
+    check_reports(log.as_bytes(), Format::Any);
     // One that is never completed holds nothing back for long.
     let mut lines = explain(std::io::repeat(b'\n').chain_first(LOST[0]), Format::Any, None);
     assert_eq!(lines.next().unwrap().unwrap().kind, "none");
@@ -473,6 +488,23 @@ fn a_line_cut_anywhere_invents_nothing() {
     }
 }
 
+#[test]
+fn only_the_reports_are_the_same_reports() {
+    let Some(samples) = fixture("samples.txt") else { return };
+    for format in [Format::Any, Format::Text, Format::Kmsg] {
+        check_reports(&samples, format);
+        check_reports(&String::from_utf8_lossy(&samples).replace('\n', "\r\n").into_bytes(), format);
+    }
+    let told = reports(&samples, Format::Any, 4_096);
+    assert!(told.len() > 40 && told.iter().all(|line| line.parses && line.meaning.is_some()));
+    // Cut at any byte: the last line is another one then.
+    for end in 0..samples.len() {
+        let start =
+            samples[..end.saturating_sub(250)].iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+        check_reports(&samples[start..end], Format::Any);
+    }
+}
+
 proptest! {
     #[test]
     fn random_bytes_never_panic(log in prop::collection::vec(any::<u8>(), 0..400)) {
@@ -487,7 +519,7 @@ proptest! {
     fn shuffled_pieces_never_panic(pieces in prop::collection::vec(0..PIECES.len(), 0..24)) {
         let text: String = pieces.iter().map(|piece| PIECES[*piece]).collect();
         for format in [Format::Any, Format::Text, Format::Kmsg] {
-            explained(text.as_bytes(), format);
+            check_reports(text.as_bytes(), format);
             signals(text.as_bytes(), format);
         }
     }

@@ -15,7 +15,12 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 /// How often a command is asked whether it has ended. A descriptor that tells needs Linux 5.3; nodes have older.
 const ASK: Duration = Duration::from_millis(10);
 /// A killed process that hangs in the kernel is left behind after this.
-const AFTER_KILL: Duration = Duration::from_secs(1);
+pub(super) const AFTER_KILL: Duration = Duration::from_secs(1);
+
+/// Bytes of the end of the output that are looked at.
+const TAIL: usize = 128;
+/// Hexadecimal digits of a digest.
+const DIGITS: usize = 64;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +38,13 @@ pub(super) enum Exit {
 }
 
 /// The end of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ended {
     pub(super) exit: Exit,
     /// Bytes that it wrote. They are read and let go: they may hold anything.
     pub(super) output_bytes: u64,
+    /// `sha256:` and 64 digits, where that is the last line. Nothing else of the output leaves the node.
+    pub(super) digest: Option<String>,
 }
 
 /// Fills in the words of a command line; none where one needs a device and there is none.
@@ -54,9 +61,10 @@ pub(super) fn fill(words: &[Word], node: &str, pci: Option<&str>) -> Option<Vec<
 pub(super) fn run(argv: &[String], timeout: Duration, shutdown: &Shutdown) -> Ended {
     match start(argv) {
         Ok((child, output)) => {
-            Running { child, output: Some(output), output_bytes: 0 }.finish(timeout, shutdown)
+            let running = Running { child, output: Some(output), output_bytes: 0, tail: Vec::new() };
+            running.finish(timeout, shutdown)
         }
-        Err(_) => Ended { exit: Exit::NotStarted, output_bytes: 0 },
+        Err(_) => Ended { exit: Exit::NotStarted, output_bytes: 0, digest: None },
     }
 }
 
@@ -81,6 +89,8 @@ struct Running {
     child: Child,
     output: Option<PipeReader>,
     output_bytes: u64,
+    /// The end of the output so far.
+    tail: Vec<u8>,
 }
 
 impl Running {
@@ -104,7 +114,7 @@ impl Running {
                 break self.kill(Exit::Stopped);
             }
         };
-        Ended { exit, output_bytes: self.output_bytes }
+        Ended { exit, output_bytes: self.output_bytes, digest: digest(&self.tail) }
     }
 
     /// None while it runs. Where the kernel does not say, it is taken as running, up to the time limit.
@@ -122,7 +132,11 @@ impl Running {
                     self.output = None;
                     return;
                 }
-                Ok(count) => self.output_bytes += count as u64,
+                Ok(count) => {
+                    self.output_bytes += count as u64;
+                    self.tail.extend_from_slice(&chunk[..count]);
+                    self.tail.drain(..self.tail.len().saturating_sub(TAIL));
+                }
                 Err(_) => return,
             }
         }
@@ -141,6 +155,14 @@ impl Running {
     }
 }
 
+/// The digest that the last line is, if it is nothing else.
+fn digest(tail: &[u8]) -> Option<String> {
+    let line = tail.strip_suffix(b"\n")?.rsplit(|b| *b == b'\n').next()?;
+    let digits = line.strip_prefix(b"sha256:")?;
+    let is_hex = digits.len() == DIGITS && digits.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    is_hex.then(|| String::from_utf8_lossy(line).into_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,7 +170,27 @@ mod tests {
     fn check(argv: &[&str], exit: Exit, output_bytes: u64) {
         let argv: Vec<String> = argv.iter().map(ToString::to_string).collect();
         let ended = run(&argv, Duration::from_secs(20), &Shutdown::new().unwrap());
-        assert_eq!(ended, Ended { exit, output_bytes }, "{argv:?}");
+        assert_eq!((ended.exit, ended.output_bytes), (exit, output_bytes), "{argv:?}");
+    }
+
+    #[test]
+    fn only_a_digest_leaves_the_node() {
+        let check = |output: &str, expected: Option<&str>| {
+            let argv = ["printf", "%s", output].map(str::to_owned);
+            let ended = run(&argv, Duration::from_secs(20), &Shutdown::new().unwrap());
+            assert_eq!(ended.digest.as_deref(), expected, "{output}");
+        };
+        let digest = format!("sha256:{}", "0123456789abcdef".repeat(4));
+        check(&format!("{digest}\n"), Some(&digest));
+        check(&format!("{}\n{digest}\n", "x".repeat(10_000)), Some(&digest));
+        check(&digest, None);
+        check(&format!("{digest}\nmore\n"), None);
+        check(&format!("{digest}0\n"), None);
+        check(&format!("x{digest}\n"), None);
+        check(&format!("{}\n", digest.replace('f', "F")), None);
+        check(&format!("{}\n", &digest[..70]), None);
+        check("alice@example.org\n", None);
+        check("", None);
     }
 
     #[test]
@@ -183,6 +225,43 @@ mod tests {
         assert!(ended.output_bytes > 1 && started.elapsed() < Duration::from_secs(5));
         shutdown.trigger();
         assert_eq!(run(&argv, Duration::from_secs(60), &shutdown).exit, Exit::Stopped);
+    }
+
+    #[test]
+    fn nothing_that_a_command_does_keeps_it_alive_or_holds_the_agent() {
+        let check = |script: &str| {
+            let argv = ["sh", "-c", script].map(str::to_owned);
+            let started = Instant::now();
+            let ended = run(&argv, Duration::from_millis(300), &Shutdown::new().unwrap());
+            assert_eq!(ended.exit, Exit::TimedOut, "{script}");
+            assert!(started.elapsed() < Duration::from_secs(5), "{script}");
+        };
+        check("trap '' TERM INT HUP; while :; do sleep 1; done");
+        // Its descendants hold the pipe, one of them out of reach in a session of its own.
+        check("sleep 60 & sleep 60 & setsid sleep 3 & wait");
+        check("kill -STOP $$");
+        check("exec 2>&1; while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done");
+    }
+
+    #[test]
+    fn the_whole_process_group_goes() {
+        let folder = crate::testing::Folder::new();
+        let pids = folder.path().join("pids");
+        let script =
+            format!("sleep 61 & echo $! >{0}; sh -c 'echo $$ >>{0}; exec sleep 62' & wait", pids.display());
+        let argv = ["sh", "-c", &script].map(str::to_owned);
+        run(&argv, Duration::from_millis(500), &Shutdown::new().unwrap());
+        let pids = std::fs::read_to_string(pids).unwrap();
+        assert_eq!(pids.lines().count(), 2);
+        for pid in pids.lines() {
+            let deadline = Instant::now() + Duration::from_secs(10);
+            // Gone, or waiting for whoever inherited it to notice.
+            while std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|words| !words.is_empty())
+            {
+                assert!(Instant::now() < deadline, "{pid} lives");
+                std::thread::yield_now();
+            }
+        }
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Orders: the few things that a controller may have done on the node, each at most once.
 //!
-//! A thread of its own carries them out, one after the other in the order of their arrival. Before a command
-//! runs, its intent is in the [`OrderLog`] on disk; after it, its result. So a repeated order is answered and not
+//! A thread of its own takes them in the order of their arrival and has their commands run, each on a thread of
+//! its own: orders of the same action wait for each other, and nobody waits for another action, however long it
+//! hangs. Before a command runs, its intent is in the [`OrderLog`] on disk; after it, its result. So a repeated order is answered and not
 //! repeated, also after a crash. What was started and has no result is *unknown*, unless the action's probe can
 //! tell. An intent that was answered as not done is never done later: a controller may have acted upon it.
 
 mod command;
+mod job;
 mod log;
 mod worker;
 
@@ -18,6 +20,7 @@ use provost_wire::{Order, OrderFacts, OrderResult};
 
 use crate::wait::Wake;
 
+use job::Finished;
 use log::OrderLogError;
 pub(crate) use log::{FILE, OrderLog};
 pub(crate) use worker::Worker;
@@ -38,6 +41,8 @@ enum Work {
     Epoch(u64),
     /// To be carried out or answered.
     Order(Order),
+    /// A thread that ran commands has ended.
+    Finished(Finished),
 }
 
 impl Orders {
@@ -71,6 +76,14 @@ impl Orders {
         drop(waiting);
         self.wake.set();
         has_room
+    }
+
+    /// There is always room: no more of them run than there are actions.
+    fn finish(&self, finished: Finished) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.push_back(Work::Finished(finished));
+        drop(waiting);
+        self.wake.set();
     }
 
     fn pop(&self) -> Option<Work> {

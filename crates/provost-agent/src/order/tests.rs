@@ -1,6 +1,7 @@
 //! Orders that come once, twice, late, from the past, and around a crash.
 
 use std::fs;
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +12,8 @@ use provost_model::time::Timestamp;
 use super::*;
 use crate::config::{ActionConfig, Piece};
 use crate::outbox::Outbox;
-use crate::testing::Folder;
-use crate::wait::Shutdown;
+use crate::testing::{DEADLINE, Folder};
+use crate::wait::{Interest, Shutdown, wait};
 
 /// A node whose actions append a line to a file.
 struct Node {
@@ -44,6 +45,7 @@ impl Node {
             action("hangs", "echo hangs >> DIR/ran; sleep 60", None),
             action("absent", "", None),
             action("device", "", None),
+            action("endless", "echo endless >> DIR/ran; sleep 60", None),
         ];
         actions[4].timeout = Duration::from_millis(200);
         actions[5].argv = vec![vec![Piece::Literal("/nonexistent/program".into())]];
@@ -55,6 +57,8 @@ impl Node {
             orders: Arc::new(Orders::new().unwrap()),
             outbox: Arc::new(Outbox::new().unwrap()),
             shutdown: self.shutdown.clone(),
+            running: std::collections::BTreeMap::new(),
+            held_back: VecDeque::new(),
         }
     }
 
@@ -79,6 +83,28 @@ impl Node {
         let (result, _) = worker.answer(order);
         assert_eq!(short(&result), expected, "{order:?}");
         assert_eq!(self.runs(), runs, "{order:?}");
+    }
+}
+
+impl Worker {
+    /// Begins an order and waits for its answer.
+    fn answer(&mut self, order: &Order) -> worker::Answer {
+        match self.begin(order.clone()) {
+            Some(answer) => answer,
+            None => self.wait_for_finished().2,
+        }
+    }
+
+    fn wait_for_finished(&mut self) -> (u64, u64, worker::Answer) {
+        loop {
+            self.orders.wake.clear();
+            if let Some(Work::Finished(finished)) = self.orders.pop()
+                && let Some(answered) = self.finish(finished)
+            {
+                return answered;
+            }
+            wait([(self.orders.wake.as_fd(), Interest::Read)], Some(DEADLINE));
+        }
     }
 }
 
@@ -232,4 +258,121 @@ fn too_many_orders_are_not_taken_in() {
         assert_eq!(orders.take(order(intent, "plain")), None);
     }
     assert_eq!(short(&orders.take(order(9_999, "plain")).unwrap().result), "unknown busy");
+}
+
+/// A worker on a thread of its own, and what it tells.
+struct Working {
+    node: Node,
+    orders: Arc<Orders>,
+    outbox: Arc<Outbox>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Working {
+    fn start() -> Working {
+        let node = Node::new();
+        let worker = node.worker();
+        let (orders, outbox) = (Arc::clone(&worker.orders), Arc::clone(&worker.outbox));
+        Working { node, orders, outbox, thread: Some(std::thread::spawn(move || worker.run())) }
+    }
+
+    fn order(&self, order: Order) {
+        assert_eq!(self.orders.take(order), None);
+    }
+
+    /// The next answer: the intent and what became of it.
+    fn answer(&self) -> (u64, String) {
+        let deadline = std::time::Instant::now() + DEADLINE;
+        loop {
+            self.outbox.wake.clear();
+            if let Some(frame) = self.outbox.next_frame() {
+                let mut decoder = provost_wire::Decoder::new();
+                decoder.push(&frame);
+                let Some(provost_wire::ToServer::OrderResult(told)) = decoder.next_message().unwrap() else {
+                    panic!("a result")
+                };
+                return (told.intent, short(&told.result));
+            }
+            assert!(std::time::Instant::now() < deadline, "no answer");
+            wait([(self.outbox.wake.as_fd(), Interest::Read)], Some(DEADLINE));
+        }
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.node.shutdown.trigger();
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+#[test]
+fn a_hanging_action_holds_no_other_up() {
+    let working = Working::start();
+    working.order(order(1, "endless"));
+    working.order(order(2, "plain"));
+    assert_eq!(working.answer(), (2, "done exit 0".into()));
+    // Not twice at once, and a repeat of what runs is no second order.
+    working.order(order(1, "endless"));
+    working.order(order(3, "endless"));
+    working.order(order(4, "plain"));
+    assert_eq!(working.answer(), (4, "done exit 0".into()));
+    let deadline = std::time::Instant::now() + DEADLINE;
+    while working.node.runs() < 3 && std::time::Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    assert_eq!(working.node.runs(), 3);
+}
+
+#[test]
+fn orders_of_one_action_wait_for_each_other_and_all_are_answered() {
+    let working = Working::start();
+    for intent in 1..=3 {
+        working.order(order(intent, "hangs"));
+    }
+    // A repeat that is held back is answered from the log.
+    working.order(order(2, "hangs"));
+    let answers: Vec<(u64, String)> = (0..4).map(|_| working.answer()).collect();
+    let timeout = || "unknown timeout".to_owned();
+    assert_eq!(answers, [(1, timeout()), (2, timeout()), (3, timeout()), (2, timeout())]);
+    assert_eq!(working.node.runs(), 3);
+}
+
+#[test]
+fn case_b10_what_nothing_can_end_is_told_and_left_behind() {
+    let node = Node::new();
+    let mut worker = node.worker();
+    assert_eq!(worker.begin(order(1, "hangs")), None);
+    // As if its process hung in the kernel, and no signal reached it.
+    worker.give_up(std::time::Instant::now());
+    assert_eq!(worker.outbox.next_frame(), None);
+    worker.give_up(std::time::Instant::now() + DEADLINE * 100);
+    assert!(worker.outbox.next_frame().is_some());
+    assert!(matches!(
+        worker.log.as_ref().unwrap().find(1),
+        log::Known::Ended(EffectResult::Unknown { .. }, _)
+    ));
+    let told = |worker: &mut Worker, order: Order| {
+        worker.take_order(order);
+        let mut decoder = provost_wire::Decoder::new();
+        decoder.push(&worker.outbox.next_frame().unwrap());
+        let Some(provost_wire::ToServer::OrderResult(told)) = decoder.next_message().unwrap() else {
+            panic!()
+        };
+        short(&told.result)
+    };
+    assert_eq!(told(&mut worker, order(1, "hangs")), "unknown timeout");
+    assert_eq!(told(&mut worker, order(2, "hangs")), "not_done hung retry");
+    node.check_with(&mut worker, &order(3, "fails"), "not_done failed", 2);
+    // It ended after all; from then on the action can be used again.
+    while worker.running.contains_key(&1) {
+        worker.orders.wake.clear();
+        if let Some(Work::Finished(finished)) = worker.orders.pop() {
+            assert_eq!(worker.finish(finished), None);
+            break;
+        }
+        wait([(worker.orders.wake.as_fd(), Interest::Read)], Some(DEADLINE));
+    }
+    node.check_with(&mut worker, &order(4, "hangs"), "unknown timeout", 3);
+    node.check_with(&mut worker, &order(2, "hangs"), "not_done hung retry", 3);
 }

@@ -70,11 +70,11 @@ pub(super) async fn serve(
         }
         _ => return send(&mut stream, &refuse("protocol", "say hello first")).await,
     };
-    let (number, waiting, frames) = agents.connect(&node);
+    let (number, waiting, frames) = agents.connect(&node, welcome(agents));
     let (reader, writer) = split(stream);
     let kernel_log = agents.kernel_log(&node);
     let mut peer = Peer { agents, node: node.clone(), instance: hello.instance, frames, kernel_log };
-    peer.welcome(hello);
+    peer.report(hello);
     let ended = tokio::select! {
         ended = peer.read(reader, decoder) => ended,
         ended = write(writer, waiting) => ended,
@@ -83,18 +83,20 @@ pub(super) async fn serve(
     ended
 }
 
+/// The first frame of a connection.
+fn welcome(agents: &Agents) -> ToAgent {
+    let (epoch, heartbeat) = {
+        let state = agents.handle.state();
+        (state.epoch, state.config.timers.heartbeat.0)
+    };
+    let heartbeat_ms = u64::try_from(heartbeat.as_millis()).unwrap_or(u64::MAX);
+    ToAgent::Welcome(Welcome { epoch, server_time: clock::now(), heartbeat_ms })
+}
+
 impl Peer<'_> {
-    /// Greets, and tells the engine what the agent said of its node.
-    fn welcome(&mut self, hello: Hello) {
-        let (epoch, heartbeat) = {
-            let state = self.agents.handle.state();
-            (state.epoch, state.config.timers.heartbeat.0)
-        };
-        self.send(ToAgent::Welcome(Welcome {
-            epoch,
-            server_time: clock::now(),
-            heartbeat_ms: u64::try_from(heartbeat.as_millis()).unwrap_or(u64::MAX),
-        }));
+    /// Tells the agent what it has to know, and the engine what the agent said of its node.
+    fn report(&mut self, hello: Hello) {
+        self.agents.tell_standings();
         self.agents.heard(&self.node, clock::now());
         let report = AgentReport {
             node: self.node.clone(),
@@ -122,7 +124,13 @@ impl Peer<'_> {
 
     async fn take(&mut self, message: ToServer) {
         match message {
-            ToServer::Signals(signals) => self.take_signals(signals.batch, signals.signals).await,
+            ToServer::Signals(signals) => {
+                if signals.dropped > 0 {
+                    tracing::warn!(node = %self.node, dropped = signals.dropped, "the agent had no room for signals");
+                    self.kernel_log(SourceState::Blind);
+                }
+                self.take_signals(signals.batch, signals.signals).await;
+            }
             ToServer::Heartbeat(heartbeat) => self.kernel_log(heartbeat.kernel_log),
             ToServer::OrderResult(result) => self.take_result(result),
             ToServer::Unparsed(unparsed) => {

@@ -6,6 +6,7 @@
 mod connection;
 mod enrolment;
 mod presence;
+mod standing;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +16,7 @@ use provost_model::body::{Source, SourceState};
 use provost_model::effect::EffectResult;
 use provost_model::input::Input;
 use provost_model::time::Timestamp;
-use provost_wire::{Order, ToAgent};
+use provost_wire::{Order, Standing, ToAgent};
 use rustls::pki_types::CertificateDer;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -45,6 +46,8 @@ struct Connected {
     /// Tells connections of the same node apart: only the newest may take itself out.
     number: u64,
     frames: mpsc::Sender<ToAgent>,
+    /// What it was told last; none where nothing was.
+    standing: Option<Standing>,
 }
 
 impl Agents {
@@ -137,12 +140,15 @@ impl Agents {
         lock(&self.durable).get(node).is_some_and(|(known, last)| *known == instance && batch <= *last)
     }
 
-    fn connect(&self, node: &str) -> (u64, mpsc::Receiver<ToAgent>, mpsc::Sender<ToAgent>) {
+    /// `first` goes before anything that others have for the agent.
+    fn connect(&self, node: &str, first: ToAgent) -> (u64, mpsc::Receiver<ToAgent>, mpsc::Sender<ToAgent>) {
         let (sender, receiver) = mpsc::channel(MAX_FRAMES_WAITING);
+        // There is room in a new channel.
+        drop(sender.try_send(first));
         let mut connected = lock(&self.connected);
         let number = connected.get(node).map_or(0, |old| old.number) + 1;
         // The older connection of the same node ends when its channel is dropped.
-        connected.insert(node.to_owned(), Connected { number, frames: sender.clone() });
+        connected.insert(node.to_owned(), Connected { number, frames: sender.clone(), standing: None });
         (number, receiver, sender)
     }
 

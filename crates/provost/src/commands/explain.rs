@@ -25,18 +25,23 @@ pub fn run(command: &Explain, format: Format) -> Result<(), Error> {
         })?;
         Box::new(BufReader::with_capacity(256 * 1024, file))
     };
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    for line in explain(reader, LogFormat::Any, command.driver) {
+    let mut out = std::io::BufWriter::with_capacity(64 * 1024, std::io::stdout().lock());
+    let mut text = Vec::new();
+    let for_people = matches!(format, Format::Table | Format::Wide);
+    let lines = explain(reader, LogFormat::Any, command.driver);
+    let lines = if for_people && !command.all { lines.reports() } else { lines };
+    for line in lines {
         let line = line?;
         let written = match format {
             Format::Jsonl | Format::Json => {
-                let text = serde_json::to_string(&line).map_err(|e| Error::chain(Exit::Failure, &e))?;
-                writeln!(out, "{text}")
+                text.clear();
+                serde_json::to_writer(&mut text, &line).map_err(|e| Error::chain(Exit::Failure, &e))?;
+                text.push(b'\n');
+                out.write_all(&text)
             }
-            Format::Table | Format::Wide if !line.parses && !command.all => Ok(()),
             Format::Table | Format::Wide => {
                 let row = serde_json::to_value(&line).map_err(|e| Error::chain(Exit::Failure, &e))?;
-                writeln!(out, "{}", for_people(&row))
+                writeln!(out, "{}", told(&row))
             }
             Format::Yaml | Format::Csv | Format::Name => {
                 return Err(Error::new(Exit::Usage, "explain prints for people, or one object a line")
@@ -51,7 +56,7 @@ pub fn run(command: &Explain, format: Format) -> Result<(), Error> {
     Ok(out.flush()?)
 }
 
-fn for_people(row: &serde_json::Value) -> String {
+fn told(row: &serde_json::Value) -> String {
     let field = |path| output::field(row, path);
     let code = match row.get("code") {
         Some(code) if !code.is_null() => format!(" {code}"),
