@@ -16,6 +16,7 @@ const PAGES: &[Page] = &[
     Page { file: "docs/reference/config.md", source: Source::Output(&["config", "reference"]) },
     Page { file: "docs/reference/faults.md", source: Source::Output(&["explain", "--catalogue"]) },
     Page { file: "runbooks/schema.json", source: Source::Output(&["runbook", "schema"]) },
+    Page { file: "README.md", source: Source::Block("corpus", &["corpus", "run"]) },
 ];
 
 /// A generated file.
@@ -31,6 +32,9 @@ enum Source {
     Help,
     /// What `provost` prints with these arguments.
     Output(&'static [&'static str]),
+    /// Part of a page that people write: what `provost` prints up to its first empty line, between the marks
+    /// `<!-- gen:NAME -->` and `<!-- end:NAME -->`.
+    Block(&'static str, &'static [&'static str]),
 }
 
 /// What to do with the pages.
@@ -54,12 +58,16 @@ pub(crate) fn run(mode: Mode) -> Result<()> {
     let provost = workspace.target.join("debug/provost");
     let mut stale = Vec::new();
     for page in PAGES {
+        let path = workspace.root.join(page.file);
         let text = match page.source {
             Source::Help => help_page(&provost),
             Source::Output(args) => read(&provost, args),
+            Source::Block(name, args) => {
+                let written = std::fs::read_to_string(&path)?;
+                read(&provost, args).and_then(|text| replace_block(&written, name, &text))
+            }
         }
         .with_context(|| format!("{} can't be made", page.file))?;
-        let path = workspace.root.join(page.file);
         if std::fs::read_to_string(&path).is_ok_and(|committed| committed == text) {
             continue;
         }
@@ -83,6 +91,20 @@ fn read(provost: &Path, args: &[&str]) -> Result<String> {
     command.args(args).env("COLUMNS", COLUMNS).env("NO_COLOR", "1");
     let text = process::read(&mut command)?;
     if text.is_empty() { bail!("`provost {}` prints nothing", args.join(" ")) } else { Ok(text + "\n") }
+}
+
+/// `page` with the first paragraph of `text` between the marks of a block.
+fn replace_block(page: &str, name: &str, text: &str) -> Result<String> {
+    let (begin, end) = (format!("<!-- gen:{name} -->\n"), format!("<!-- end:{name} -->"));
+    let (Some(from), Some(to)) = (page.find(&begin), page.find(&end)) else {
+        bail!("it lacks the marks `{}` and `{end}`", begin.trim_end());
+    };
+    let from = from + begin.len();
+    if from > to {
+        bail!("its mark `{end}` comes first");
+    }
+    let paragraph: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim_end).collect();
+    Ok(format!("{}```text\n{}\n```\n{}", &page[..from], paragraph.join("\n"), &page[to..]))
 }
 
 fn help_page(provost: &Path) -> Result<String> {
@@ -119,6 +141,21 @@ fn subcommands(help: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_block_of_a_page_is_replaced() {
+        let check = |page: &str, expected: Option<&str>| {
+            let replaced = replace_block(page, "a", "1  2  \n3\n\nmore\n").ok();
+            assert_eq!(replaced.as_deref(), expected, "{page}");
+        };
+        let done = "x\n<!-- gen:a -->\n```text\n1  2\n3\n```\n<!-- end:a -->\ny\n";
+        check("x\n<!-- gen:a -->\n<!-- end:a -->\ny\n", Some(done));
+        check("x\n<!-- gen:a -->\nold\n\nold\n<!-- end:a -->\ny\n", Some(done));
+        check(done, Some(done));
+        check("x\n", None);
+        check("<!-- end:a -->\n<!-- gen:a -->\n", None);
+        check("<!-- gen:b -->\n<!-- end:b -->\n", None);
+    }
 
     #[test]
     fn commands_are_found_in_help() {

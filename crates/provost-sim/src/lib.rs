@@ -4,9 +4,11 @@
 //! scheduler that behaves as Slurm was seen to, agents, jobs, people, and what goes wrong. Nothing here reads a
 //! clock or sleeps, so ten minutes of a site take part of a second and the same seed tells the same story.
 //!
-//! [`seed::run`] lives one seed under every checker; [`demo::Demo`] tells one story to a person.
+//! [`seed::run`] lives one seed under every checker; [`demo::Demo`] tells one story to a person; [`corpus`] plays
+//! labelled episodes and says what was found, missed and wrongly seen.
 
 pub mod checkers;
+pub mod corpus;
 pub mod demo;
 pub mod draw;
 pub mod faults;

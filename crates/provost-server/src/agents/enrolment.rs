@@ -161,7 +161,7 @@ mod tests {
             };
             let controller = Controller::open(options, &mut |_| ()).unwrap();
             let handle = controller.handle();
-            let thread = Some(std::thread::spawn(move || controller.run()));
+            let thread = Some(std::thread::spawn(move || controller.run().unwrap()));
             let authority = Arc::new(Authority::open(&dir, "test", true).unwrap());
             let agents = Agents::new(handle.clone(), authority);
             let config = Box::new(EngineConfig { site: "test".to_owned(), ..EngineConfig::default() });

@@ -475,6 +475,11 @@ mod tests {
             "[[slurm]]\nname = \"main\"\nconf = \"c\"\nrest = \"unix:///s\"\nrest_ca_file = \"ca.pem\"\n",
             &["line 1: slurm[0].rest_ca_file: is for https:// only"],
         );
+        check("[node_modes]\ngpu001 = \"off\"\n", &["line 2: node_modes.gpu001: `off` is none of"]);
+    }
+
+    #[test]
+    fn what_a_value_names_is_looked_at_too() {
         check("[journal]\nstore = \"mongo\"\n", &["line 2: journal.store: `mongo` is none of: sqlite"]);
         check("[tls]\ncert_file = \"c.pem\"\n", &["line 1: tls: needs both"]);
         check(
@@ -504,7 +509,6 @@ mod tests {
             "[inventory]\nfile = \"/dev/zero\"\n",
             &["line 1: inventory.file: `/dev/zero`: it is larger than"],
         );
-        check("[node_modes]\ngpu001 = \"off\"\n", &["line 2: node_modes.gpu001: `off` is none of"]);
     }
 
     #[test]

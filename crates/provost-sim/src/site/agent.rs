@@ -35,6 +35,8 @@ enum Entry {
 pub struct Agent {
     /// Its process runs and reaches the controller.
     pub connected: bool,
+    /// Boot that it runs in, where the node was started anew.
+    pub boot_id: Option<String>,
     /// Its clock is ahead by so many milliseconds.
     pub skew_ms: i64,
     /// Signals that are not acknowledged, in batches.

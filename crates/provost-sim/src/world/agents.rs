@@ -79,7 +79,7 @@ impl World {
         agent.hear_of(epoch);
         let report = AgentReport {
             node: node.to_owned(),
-            boot_id: Some(format!("boot-{node}")),
+            boot_id: agent.boot_id.clone().or_else(|| Some(format!("boot-{node}"))),
             actions: ACTIONS.map(str::to_owned).into_iter().collect::<BTreeSet<_>>(),
             gpus,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -94,6 +94,23 @@ impl World {
     pub(super) fn agent_missed(&mut self, node: &str) {
         if self.site.agents.get(node).is_some_and(|agent| !agent.connected) {
             self.tell_presence(node, SourceState::Silent);
+        }
+    }
+
+    /// Something reaches the controller that no part of the site makes by itself.
+    pub fn tell(&mut self, input: Input) {
+        self.deliver(Message::Input(input));
+    }
+
+    /// The scheduler is read soon, whatever was planned.
+    pub fn poll_soon(&mut self) {
+        self.hint(Duration::from_millis(100));
+    }
+
+    /// A node has started anew; its agent tells so when it connects.
+    pub fn boot(&mut self, node: &str, boot_id: &str) {
+        if let Some(agent) = self.site.agents.get_mut(node) {
+            agent.boot_id = Some(boot_id.to_owned());
         }
     }
 

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use provost_model::time::Span;
 
 mod control;
+mod corpus;
 mod fleet;
 mod programs;
 mod record;
@@ -13,6 +14,7 @@ mod recovery;
 mod response;
 
 pub use control::{Detach, Guard, Mode};
+pub use corpus::Corpus;
 pub use fleet::{Gpu, Hold, Job, Node, Spare};
 pub use programs::{Agent, AgentCommand, Config, Demo, Explain, Token, Up, Verify};
 pub use record::{Audit, Events};
@@ -122,6 +124,9 @@ pub enum Command {
     Verify(Verify),
     /// Say what a kernel log means; acts on nothing
     Explain(Explain),
+    /// How well faults are told from noise, measured on labelled episodes
+    #[command(subcommand)]
+    Corpus(Corpus),
     /// Check and show configurations
     #[command(subcommand)]
     Config(Config),

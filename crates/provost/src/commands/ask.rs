@@ -54,6 +54,7 @@ pub fn run(client: &Client, command: Command, format: Format) -> Result<u8, Erro
         | Command::Explain(_)
         | Command::Config(_)
         | Command::Runbook(Runbook::Lint { .. } | Runbook::Schema)
+        | Command::Corpus(_)
         | Command::Completion { .. } => {}
     }
     Ok(0)

@@ -1,6 +1,7 @@
 //! What each command does: those of this program first, then those that ask a server.
 
 mod ask;
+mod corpus;
 mod demo;
 mod explain;
 mod journal;
@@ -9,7 +10,7 @@ mod reference;
 mod show;
 mod story;
 
-use crate::cli::{Agent, AgentCommand, Audit, Cli, Command, Runbook, Token};
+use crate::cli::{Agent, AgentCommand, Audit, Cli, Command, Corpus, Runbook, Token};
 use crate::client::Client;
 use crate::error::Error;
 
@@ -29,6 +30,8 @@ pub fn run(cli: Cli) -> Result<u8, Error> {
             journal::export(&global.data(), to.as_deref(), from, until).map(done)
         }
         Command::Explain(explain) => explain::run(&explain, global.output).map(done),
+        Command::Corpus(Corpus::Run { corpus, only }) => corpus::run(&corpus, only.as_deref(), global.output),
+        Command::Corpus(Corpus::Titan { path }) => corpus::titan(&path, global.output).map(done),
         Command::Config(config) => local::config(&config, global.output),
         Command::Runbook(Runbook::Lint { files }) => local::lint(&files, global.output),
         Command::Runbook(Runbook::Schema) => local::schema().map(done),
