@@ -84,7 +84,7 @@ pub(crate) fn rebuild(
     }
     let from_snapshot = state.seq;
     let reader = Reader::open(journal.dir())?;
-    // Two cores are twice as fast, and a start is when somebody waits.
+    // Reading and parsing go on beside the folding: a start is when somebody waits.
     std::thread::scope(|scope| {
         let (parsed, chunks) = bounded(READ_AHEAD);
         scope.spawn(move || parse_all(&reader, site, from_snapshot..total, &parsed));

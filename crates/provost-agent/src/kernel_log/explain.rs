@@ -66,7 +66,7 @@ impl<R: BufRead> Explain<R> {
         Explain { lines, reader, ended: false }
     }
 
-    /// Leaves out the lines that report nothing, at several times the speed: hardly any line of a log does.
+    /// Leaves out the lines that report nothing: hardly any line of a log does.
     #[must_use]
     pub fn reports(mut self) -> Explain<R> {
         self.reader.only_reports = true;
