@@ -38,6 +38,19 @@ pub struct Key {
     pub example: &'static str,
 }
 
+impl Key {
+    /// A key, in the order in which its page tells it.
+    pub const fn new(
+        name: &'static str,
+        kind: &'static str,
+        default: Default,
+        example: &'static str,
+        about: &'static str,
+    ) -> Key {
+        Key { name, kind, default, about, example }
+    }
+}
+
 /// What holds without a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Default {

@@ -1,17 +1,7 @@
 //! The keys of `agent.toml`, described for people.
 
 use provost_model::reference::Default::{Absent, Required, Told, Written};
-use provost_model::reference::{Default, File, Key, Table};
-
-const fn key(
-    name: &'static str,
-    kind: &'static str,
-    default: Default,
-    example: &'static str,
-    about: &'static str,
-) -> Key {
-    Key { name, kind, default, about, example }
-}
+use provost_model::reference::{File, Key, Table};
 
 /// `agent.toml`.
 pub const FILE: File = File {
@@ -23,28 +13,28 @@ pub const FILE: File = File {
             header: "",
             about: "Above all tables.",
             keys: &[
-                key(
+                Key::new(
                     "server",
                     "`https://HOST:PORT`",
                     Required,
                     "\"https://10.0.0.5:8443\"",
                     "The controller.",
                 ),
-                key(
+                Key::new(
                     "ca_file",
                     "file, PEM",
                     Required,
                     "\"ca.pem\"",
                     "Authority of the controller's certificate: `ca.pem` of its data directory.",
                 ),
-                key(
+                Key::new(
                     "enrol_token_file",
                     "file",
                     Absent,
                     "\"token\"",
                     "Token for the first certificate; not read again once there is one. Make it with `provost agent token create`.",
                 ),
-                key(
+                Key::new(
                     "state_dir",
                     "folder",
                     Written("\"/var/lib/provost-agent\""),
@@ -57,28 +47,28 @@ pub const FILE: File = File {
             header: "[[node]]",
             about: "A node that this process speaks for; without such a table it is the host itself.",
             keys: &[
-                key(
+                Key::new(
                     "name",
                     "name",
                     Told("the host's name up to its first dot"),
                     "\"gpu001\"",
                     "Name of the node, as in the inventory.",
                 ),
-                key(
+                Key::new(
                     "kernel_log",
                     "device, file or FIFO",
                     Written("\"/dev/kmsg\""),
                     "\"/dev/kmsg\"",
                     "What is read.",
                 ),
-                key(
+                Key::new(
                     "kernel_log_format",
                     "`kmsg` or `text`",
                     Written("\"kmsg\""),
                     "\"kmsg\"",
                     "`text` is for files with lines of dmesg: nobody vouches for them, and the evidence is marked so. Refused for a device.",
                 ),
-                key(
+                Key::new(
                     "nvml",
                     "`auto` or `off`",
                     Written("\"auto\""),
@@ -92,22 +82,22 @@ pub const FILE: File = File {
             about: "What the agent may be told to do, and nothing else. No shell is involved. `{node}` stands for the node's \
                     name and `{gpu.pci}` for the device that the order names.",
             keys: &[
-                key("name", "name", Required, "\"gpu_reset\"", "Name, as runbooks use it."),
-                key(
+                Key::new("name", "name", Required, "\"gpu_reset\"", "Name, as runbooks use it."),
+                Key::new(
                     "argv",
                     "list of texts",
                     Required,
                     "[\"nvidia-smi\", \"--gpu-reset\", \"-i\", \"{gpu.pci}\"]",
                     "The program and its arguments.",
                 ),
-                key(
+                Key::new(
                     "timeout",
                     "length of time, up to 1d",
                     Written("\"1m\""),
                     "\"60s\"",
                     "Killed after this time.",
                 ),
-                key(
+                Key::new(
                     "probe",
                     "list of texts",
                     Absent,

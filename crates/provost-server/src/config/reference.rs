@@ -1,17 +1,7 @@
 //! The keys of `provost.toml` and `inventory.toml`, described for people.
 
 use provost_model::reference::Default::{Absent, Required, Told, Written};
-use provost_model::reference::{Default, File, Key, Table};
-
-const fn key(
-    name: &'static str,
-    kind: &'static str,
-    default: Default,
-    example: &'static str,
-    about: &'static str,
-) -> Key {
-    Key { name, kind, default, about, example }
-}
+use provost_model::reference::{File, Key, Table};
 
 const SPAN: &str = "length of time";
 const NODES: &str = "whole number of nodes";
@@ -31,22 +21,22 @@ const SITE: Table = Table {
     header: "[site]",
     about: "Which site this is.",
     keys: &[
-        key(
+        Key::new(
             "name",
             "name",
             Told("`site`, where the whole table is left out"),
             "\"hel-1\"",
             "Name of the site: letters, digits, `-`, `_`, `.`. It is in the name of the journal's log and can't be changed later.",
         ),
-        key("jurisdiction", "code of ISO 3166-2", Absent, "\"FI-18\"", "Where the machines stand."),
-        key(
+        Key::new("jurisdiction", "code of ISO 3166-2", Absent, "\"FI-18\"", "Where the machines stand."),
+        Key::new(
             "time_zone",
             "zone of the tz database",
             Absent,
             "\"Europe/Helsinki\"",
             "Zone of the people who run it. Records are in UTC.",
         ),
-        key(
+        Key::new(
             "mode",
             MODE,
             Written("\"observe\""),
@@ -59,7 +49,7 @@ const SITE: Table = Table {
 const LISTEN: Table = Table {
     header: "[listen]",
     about: "The one port, for people, programs and agents. TLS always.",
-    keys: &[key(
+    keys: &[Key::new(
         "address",
         "address and port",
         Written("\"127.0.0.1:8443\""),
@@ -72,14 +62,14 @@ const TLS: Table = Table {
     header: "[tls]",
     about: "A certificate of your own. Without this table the authority in the data directory makes one at each start.",
     keys: &[
-        key(
+        Key::new(
             "cert_file",
             "file, PEM",
             Absent,
             "\"server.pem\"",
             "The certificate and those between it and its authority. Needs `key_file`.",
         ),
-        key("key_file", "file, PEM", Absent, "\"server.key\"", "Its private key. Needs `cert_file`."),
+        Key::new("key_file", "file, PEM", Absent, "\"server.key\"", "Its private key. Needs `cert_file`."),
     ],
 };
 
@@ -87,8 +77,14 @@ const JOURNAL: Table = Table {
     header: "[journal]",
     about: "Where the record lies; the data directory itself is given with `--data`.",
     keys: &[
-        key("store", "`sqlite`", Written("\"sqlite\""), "\"sqlite\"", "The database. There is one kind."),
-        key(
+        Key::new(
+            "store",
+            "`sqlite`",
+            Written("\"sqlite\""),
+            "\"sqlite\"",
+            "The database. There is one kind.",
+        ),
+        Key::new(
             "emergency_file",
             "file",
             Told("`emergency.journal` beside the journal"),
@@ -102,64 +98,64 @@ const SLURM: Table = Table {
     header: "[[slurm]]",
     about: "A Slurm cluster; one table for each.",
     keys: &[
-        key(
+        Key::new(
             "name",
             "name",
             Required,
             "\"main\"",
             "Our name for the cluster, used in ids of jobs and in `provost mode set scheduler:NAME`.",
         ),
-        key(
+        Key::new(
             "conf",
             "file",
             Required,
             "\"/etc/slurm/slurm.conf\"",
             "`slurm.conf` for the command line tools.",
         ),
-        key(
+        Key::new(
             "bin",
             "folder",
             Told("the tools on `PATH`"),
             "\"/opt/slurm/bin\"",
             "Where `scontrol` and the other tools are.",
         ),
-        key(
+        Key::new(
             "rest",
             "`unix:///…`, `https://HOST:PORT`, or `http://` on loopback",
             Absent,
             "\"https://slurm.example:6820\"",
             "slurmrestd, for reading only. Without it, and while it does not answer, the tools are used.",
         ),
-        key(
+        Key::new(
             "rest_ca_file",
             "file, PEM",
             Told("the authorities that the system trusts"),
             "\"slurm-ca.pem\"",
             "Authority of slurmrestd's certificate. Only with `https://`.",
         ),
-        key(
+        Key::new(
             "rest_user",
             "user of Slurm",
             Absent,
             "\"provost\"",
             "Sent to slurmrestd beside the token. An operator of Slurm; never root.",
         ),
-        key(
+        Key::new(
             "rest_token_file",
             "file",
             Absent,
             "\"/run/provost/slurm.jwt\"",
             "Token for slurmrestd; read at each poll, so that it can be renewed.",
         ),
-        key(
+        Key::new(
             "partitions",
             "list of partitions",
             Written("[]"),
             "[\"serving\", \"batch\"]",
             "Partitions of production. Their nodes are watched and, in mode `act`, contained.",
         ),
-        key("spare_partition", "partition", Absent, "\"spare\"", "The partition that spares wait in."),
-        key("mode", MODE, Told("the site's"), "\"observe\"", "Mode of this cluster, where it differs."),
+        Key::new("spare_partition", "partition", Absent, "\"spare\"", "The partition that spares wait in."),
+        Key::new("mode", MODE, Told("the site's"), "\"observe\"", "Mode of this cluster, where it differs."),
     ],
 };
 
@@ -167,37 +163,43 @@ const GOVERNOR: Table = Table {
     header: "[governor]",
     about: "How much may be disrupted at once, by automation and by people.",
     keys: &[
-        key(
+        Key::new(
             "max_unavailable",
             NODES,
             Written("2"),
             "2",
             "Nodes that may be out, whatever the cause; the larger of this and the next.",
         ),
-        key("max_unavailable_percent", PERCENT, Written("10"), "10", "Share of the nodes that may be out."),
-        key(
+        Key::new(
+            "max_unavailable_percent",
+            PERCENT,
+            Written("10"),
+            "10",
+            "Share of the nodes that may be out.",
+        ),
+        Key::new(
             "isolations_per_window",
             NODES,
             Written("2"),
             "2",
             "Nodes that automation may newly isolate inside `window`; the larger of this and the next.",
         ),
-        key(
+        Key::new(
             "isolations_percent",
             PERCENT,
             Written("5"),
             "5",
             "Share of the nodes that it may newly isolate inside `window`.",
         ),
-        key("window", SPAN, Written("\"10m\""), "\"10m\"", "Window of the two keys before."),
-        key(
+        Key::new("window", SPAN, Written("\"10m\""), "\"10m\"", "Window of the two keys before."),
+        Key::new(
             "concurrent_disruptions",
             "whole number",
             Written("2"),
             "2",
             "Runbooks that disrupt and run at the same time.",
         ),
-        key(
+        Key::new(
             "breaker_percent",
             PERCENT,
             Written("30"),
@@ -211,75 +213,87 @@ const TIMERS: Table = Table {
     header: "[timers]",
     about: "Every wait of a state machine.",
     keys: &[
-        key("merge", SPAN, Written("\"5s\""), "\"5s\"", "Equal signals inside this time are one episode."),
-        key(
+        Key::new(
+            "merge",
+            SPAN,
+            Written("\"5s\""),
+            "\"5s\"",
+            "Equal signals inside this time are one episode.",
+        ),
+        Key::new(
             "clear_hold",
             SPAN,
             Written("\"5m\""),
             "\"5m\"",
             "An alert with a level must be over for so long until it is resolved.",
         ),
-        key(
+        Key::new(
             "resolve_hold",
             SPAN,
             Written("\"15m\""),
             "\"15m\"",
             "All alerts of an incident must be resolved for so long until it is.",
         ),
-        key("soak", SPAN, Written("\"30m\""), "\"30m\"", "Quiet after a test before a node is released."),
-        key("probation", SPAN, Written("\"1d\""), "\"24h\"", "How long a released node is watched."),
-        key("heartbeat", SPAN, Written("\"1s\""), "\"1s\"", "How often an agent says that it lives."),
-        key(
+        Key::new(
+            "soak",
+            SPAN,
+            Written("\"30m\""),
+            "\"30m\"",
+            "Quiet after a test before a node is released.",
+        ),
+        Key::new("probation", SPAN, Written("\"1d\""), "\"24h\"", "How long a released node is watched."),
+        Key::new("heartbeat", SPAN, Written("\"1s\""), "\"1s\"", "How often an agent says that it lives."),
+        Key::new(
             "silent_after",
             SPAN,
             Written("\"5s\""),
             "\"5s\"",
             "An agent that says nothing for so long is silent.",
         ),
-        key("poll", SPAN, Written("\"5s\""), "\"5s\"", "How often schedulers are asked."),
-        key(
+        Key::new("poll", SPAN, Written("\"5s\""), "\"5s\"", "How often schedulers are asked."),
+        Key::new(
             "blind_after",
             SPAN,
             Written("\"30s\""),
             "\"30s\"",
             "A scheduler that gives no answer for so long is silent.",
         ),
-        key(
+        Key::new(
             "effect",
             SPAN,
             Written("\"1m\""),
             "\"60s\"",
             "What was begun and has no result after this time is unknown, and is probed.",
         ),
-        key(
+        Key::new(
             "retry",
             SPAN,
             Written("\"2s\""),
             "\"2s\"",
             "First wait before something that failed is tried again; doubles up to one minute.",
         ),
-        key(
+        Key::new(
             "drain",
             SPAN,
             Written("\"30m\""),
             "\"30m\"",
             "Batch jobs on a contained node may run on for so long.",
         ),
-        key(
+        Key::new(
             "failed_job",
             SPAN,
             Written("\"10m\""),
             "\"10m\"",
             "A job that failed on a node inside this time after its fault is put back into the queue.",
         ),
-        key(
+        Key::new(
             "repeat",
             SPAN,
             Written("\"1d\""),
             "\"24h\"",
             "Faults of applications inside this time count together.",
         ),
-        key(
+        Key::new(
             "ack",
             SPAN,
             Written("\"1h\""),
@@ -292,7 +306,7 @@ const TIMERS: Table = Table {
 const INVENTORY: Table = Table {
     header: "[inventory]",
     about: "What there is.",
-    keys: &[key(
+    keys: &[Key::new(
         "file",
         "file",
         Absent,
@@ -304,13 +318,19 @@ const INVENTORY: Table = Table {
 const NODE_MODES: Table = Table {
     header: "[node_modes]",
     about: "Modes of single nodes; each key is the name of a node.",
-    keys: &[key("NODE", MODE, Told("the scheduler's, else the site's"), "\"act\"", "Mode of this node.")],
+    keys: &[Key::new(
+        "NODE",
+        MODE,
+        Told("the scheduler's, else the site's"),
+        "\"act\"",
+        "Mode of this node.",
+    )],
 };
 
 const RUNBOOKS: Table = Table {
     header: "[runbooks]",
     about: "Runbooks of your own.",
-    keys: &[key(
+    keys: &[Key::new(
         "dir",
         "folder",
         Absent,
@@ -327,39 +347,45 @@ pub const INVENTORY_FILE: File = File {
         Table {
             header: "[[leaf]]",
             about: "A leaf switch.",
-            keys: &[key("name", "name", Required, "\"leaf-1\"", "Name.")],
+            keys: &[Key::new("name", "name", Required, "\"leaf-1\"", "Name.")],
         },
         Table {
             header: "[[rack]]",
             about: "A rack.",
             keys: &[
-                key("name", "name", Required, "\"r1\"", "Name."),
-                key(
+                Key::new("name", "name", Required, "\"r1\"", "Name."),
+                Key::new(
                     "power_feeds",
                     "list of names",
                     Written("[]"),
                     "[\"A1\", \"B1\"]",
                     "What feeds it with power.",
                 ),
-                key("cooling_loop", "name", Absent, "\"cdu-1\"", "What cools it."),
+                Key::new("cooling_loop", "name", Absent, "\"cdu-1\"", "What cools it."),
             ],
         },
         Table {
             header: "[[node]]",
             about: "A node.",
             keys: &[
-                key("name", "name", Required, "\"gpu001\"", "Name of the node, which its agent uses too."),
-                key("serial", "text", Absent, "\"SN-0001\"", "Serial number of the machine."),
-                key("rack", "name", Absent, "\"r1\"", "Its rack."),
-                key("leaf", "name", Absent, "\"leaf-1\"", "Its leaf switch."),
-                key(
+                Key::new(
+                    "name",
+                    "name",
+                    Required,
+                    "\"gpu001\"",
+                    "Name of the node, which its agent uses too.",
+                ),
+                Key::new("serial", "text", Absent, "\"SN-0001\"", "Serial number of the machine."),
+                Key::new("rack", "name", Absent, "\"r1\"", "Its rack."),
+                Key::new("leaf", "name", Absent, "\"leaf-1\"", "Its leaf switch."),
+                Key::new(
                     "slurm",
                     "cluster/name",
                     Absent,
                     "\"main/gpu001\"",
                     "The cluster that serves it, and its name there.",
                 ),
-                key(
+                Key::new(
                     "gpus",
                     "list of tables",
                     Written("[]"),
