@@ -155,7 +155,7 @@ fn entry(record: &Record) -> Result<Entry, Box<dyn Error>> {
 /// What the merger says a while after the signal.
 fn repeat(signal: &Signal) -> Input {
     let key = EpisodeKey {
-        node: signal.node.clone(),
+        node: signal.node.as_str().into(),
         kind: signal.kind,
         code: signal.code,
         pci: signal.pci,

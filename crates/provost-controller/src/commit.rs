@@ -5,7 +5,6 @@ use std::sync::{MutexGuard, PoisonError};
 use provost_engine::apply;
 use provost_engine::detect::Merger;
 use provost_journal::Journal;
-use provost_model::time::Timestamp;
 
 use crate::controller::{Batch, Controller};
 use crate::emergency::Outage;
@@ -25,12 +24,16 @@ impl Controller {
             None => writer::append(&self.journal, std::mem::take(&mut batch.records)),
         };
         match appended {
-            Ok(committed) => self.durable(batch, &committed),
+            Ok(committed) => {
+                let at = batch.at;
+                self.durable(batch, &committed);
+                writer::checkpoint_if_due(&self.journal, at);
+            }
             Err(error) => self.fail(&error, batch),
         }
     }
 
-    /// The batch is durable: publishes, answers, and starts effects.
+    /// The batch is durable: publishes, answers, and starts effects. The writer may have the next one meanwhile.
     pub(crate) fn durable(&mut self, batch: Batch, committed: &[Committed]) {
         self.publish(committed);
         for ack in batch.acks {
@@ -40,7 +43,9 @@ impl Controller {
             answer(Ok(reply));
         }
         self.start_outstanding();
-        self.maintain(batch.at);
+        if self.state.seq >= self.snapshot_at + SNAPSHOT_EVERY {
+            self.snapshot();
+        }
     }
 
     /// Lets readers see durable records: the published State first, then the live stream.
@@ -54,24 +59,11 @@ impl Controller {
             let mut published = self.published.write().unwrap_or_else(PoisonError::into_inner);
             for one in committed {
                 apply(&mut published, &one.record);
+                // Nobody asks the published State what was touched.
+                published.dirty.clear();
             }
-            published.dirty.clear();
         }
         (self.on_commit)(committed);
-    }
-
-    /// Checkpoints and snapshots; a failure here loses nothing and is tried again.
-    fn maintain(&mut self, now: Timestamp) {
-        let mut journal = self.journal();
-        if journal.checkpoint_due(now.as_millis())
-            && let Err(error) = journal.checkpoint(now.as_millis())
-        {
-            tracing::warn!(error = %error, "the checkpoint was not written; it is tried again");
-        }
-        drop(journal);
-        if self.state.seq >= self.snapshot_at + SNAPSHOT_EVERY {
-            self.snapshot();
-        }
     }
 
     /// Signs and saves what there is, so that the next start is quick and everything can be proved meanwhile.

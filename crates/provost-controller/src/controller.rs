@@ -205,7 +205,7 @@ impl Controller {
         loop {
             let first = match writer.wait_or(&inbox, self.sleep()) {
                 Woken::Written(batch, result) => {
-                    self.written(batch, result, None);
+                    self.written(batch, result);
                     continue;
                 }
                 Woken::Message(message) => message,
@@ -219,7 +219,7 @@ impl Controller {
             }
             if stop {
                 if let Some((batch, result)) = writer.wait() {
-                    self.written(batch, result, None);
+                    self.written(batch, result);
                 }
                 self.finish();
                 return Ok(());
@@ -227,39 +227,37 @@ impl Controller {
         }
     }
 
-    /// Gives a batch to the writer once the one before is durable; where that failed, both have.
+    /// Gives a batch to the writer as soon as the one before is durable, and lets that one out while this one is
+    /// written; where the one before failed, both have.
     fn hand_over(&mut self, batch: Batch, writer: &mut Writer) {
-        let batch = match writer.wait() {
-            Some((before, result)) => self.written(before, result, Some(batch)),
-            None => Some(batch),
+        let before = match writer.wait() {
+            Some((mut before, Err(error))) => {
+                before.absorb(batch);
+                return self.fail(&error, before);
+            }
+            Some((before, Ok(committed))) => Some((before, committed)),
+            None => None,
         };
-        match batch {
-            Some(batch) if batch.failed.is_none() && !batch.records.is_empty() => writer.write(batch),
-            Some(batch) => self.commit(batch),
-            None => {}
+        let empty = batch.failed.is_some() || batch.records.is_empty();
+        let unwritten = if empty {
+            Some(batch)
+        } else {
+            writer.write(batch);
+            None
+        };
+        if let Some((before, committed)) = before {
+            self.durable(before, &committed);
+        }
+        if let Some(batch) = unwritten {
+            self.commit(batch);
         }
     }
 
-    /// Lets out what depended on a batch. Where it is not durable, neither is what was worked on `after` it; gives
-    /// that back otherwise.
-    fn written(
-        &mut self,
-        mut batch: Batch,
-        result: Result<Vec<Committed>, Error>,
-        after: Option<Batch>,
-    ) -> Option<Batch> {
+    /// Lets out what depended on a batch, after which nothing was handed over.
+    fn written(&mut self, batch: Batch, result: Result<Vec<Committed>, Error>) {
         match result {
-            Ok(committed) => {
-                self.durable(batch, &committed);
-                after
-            }
-            Err(error) => {
-                if let Some(after) = after {
-                    batch.absorb(after);
-                }
-                self.fail(&error, batch);
-                None
-            }
+            Ok(committed) => self.durable(batch, &committed),
+            Err(error) => self.fail(&error, batch),
         }
     }
 

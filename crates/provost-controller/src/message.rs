@@ -70,5 +70,5 @@ pub struct Committed {
     /// The record.
     pub record: Arc<Record>,
     /// Its canonical bytes.
-    pub bytes: Arc<[u8]>,
+    pub bytes: Arc<Vec<u8>>,
 }

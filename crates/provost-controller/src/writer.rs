@@ -9,6 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use provost_journal::{Entry, Journal};
 use provost_model::record::Record;
+use provost_model::time::Timestamp;
 
 use crate::controller::Batch;
 use crate::message::{Committed, Message};
@@ -16,11 +17,14 @@ use crate::start::Error;
 
 /// The writing thread and the batch that it has.
 pub(crate) struct Writer {
-    work: Option<Sender<Vec<Record>>>,
+    work: Option<Sender<Work>>,
     done: Receiver<Result<Vec<Committed>, Error>>,
     batch: Option<Batch>,
     thread: Option<JoinHandle<()>>,
 }
+
+/// The records of a batch, and when the last of it was worked on.
+type Work = (Vec<Record>, Timestamp);
 
 /// Why the loop goes on.
 pub(crate) enum Woken {
@@ -32,12 +36,17 @@ pub(crate) enum Woken {
 
 impl Writer {
     pub(crate) fn start(journal: Arc<Mutex<Journal>>) -> io::Result<Writer> {
-        let (work, batches) = bounded::<Vec<Record>>(1);
+        let (work, batches) = bounded::<Work>(1);
         let (results, done) = bounded(1);
         let write = move || {
-            for records in batches {
-                if results.send(append(&journal, records)).is_err() {
+            for (records, at) in batches {
+                let result = append(&journal, records);
+                let written = result.is_ok();
+                if results.send(result).is_err() {
                     return;
+                }
+                if written {
+                    checkpoint_if_due(&journal, at);
                 }
             }
         };
@@ -47,11 +56,11 @@ impl Writer {
 
     /// Gives the records of `batch` to the thread, which must have none.
     pub(crate) fn write(&mut self, mut batch: Batch) {
-        let records = std::mem::take(&mut batch.records);
+        let (records, at) = (std::mem::take(&mut batch.records), batch.at);
         self.batch = Some(batch);
         if let Some(work) = &self.work {
             // A thread that is gone is told as a failed batch by whoever waits for it.
-            work.send(records).unwrap_or_default();
+            work.send((records, at)).unwrap_or_default();
         }
     }
 
@@ -107,6 +116,16 @@ pub(crate) fn append(journal: &Mutex<Journal>, records: Vec<Record>) -> Result<V
     journal.lock().unwrap_or_else(PoisonError::into_inner).append(&entries)?;
     let durable = records.into_iter().zip(entries);
     Ok(durable
-        .map(|(record, entry)| Committed { record: Arc::new(record), bytes: entry.bytes.into() })
+        .map(|(record, entry)| Committed { record: Arc::new(record), bytes: Arc::new(entry.bytes) })
         .collect())
+}
+
+/// Signs the journal as it stands where that is due; a failure loses nothing and is tried again.
+pub(crate) fn checkpoint_if_due(journal: &Mutex<Journal>, now: Timestamp) {
+    let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+    if journal.checkpoint_due(now.as_millis())
+        && let Err(error) = journal.checkpoint(now.as_millis())
+    {
+        tracing::warn!(error = %error, "the checkpoint was not written; it is tried again");
+    }
 }

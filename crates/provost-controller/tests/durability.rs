@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use provost_controller::{
     Answer, Clock, Committed, Controller, Handle, Message, Neighbours, Options, replay,
@@ -89,6 +89,11 @@ struct Site {
 
 impl Site {
     fn open(dir: &Path) -> Site {
+        Site::telling(dir, |_| ())
+    }
+
+    /// `tell` hears of every batch before it is noted.
+    fn telling(dir: &Path, mut tell: impl FnMut(&[Committed]) + Send + 'static) -> Site {
         let now = Told(Arc::new(Mutex::new(T0)));
         let seen = Seen { dir: dir.to_owned(), log: Arc::default() };
         let live = seen.clone();
@@ -100,6 +105,7 @@ impl Site {
             clock: Box::new(now.clone()),
             neighbours: Box::new(seen.clone()),
             on_commit: Box::new(move |committed: &[Committed]| {
+                tell(committed);
                 committed.iter().for_each(|one| live.note(one.record.kind(), one.record.seq));
             }),
         };
@@ -312,6 +318,47 @@ fn what_was_accepted_is_in_the_journal_whatever_fails_between_two_batches() {
     );
     // A replay compares what it comes to with the snapshot of the end.
     assert_eq!(replay(&dir.0).unwrap().snapshot, Some(records));
+}
+
+#[test]
+fn a_batch_is_told_while_the_next_one_is_written() {
+    let dir = Directory::new();
+    // Whoever hears of the first batch does not go on before the second is durable.
+    let first = Arc::new(AtomicU64::new(u64::MAX));
+    let (path, seq) = (dir.0.clone(), Arc::clone(&first));
+    let mut site = Site::telling(&dir.0, move |committed| {
+        let (begun, seq) = (Instant::now(), seq.load(Ordering::Relaxed));
+        while committed[0].record.seq == seq && Reader::open(&path).unwrap().size().unwrap() == seq + 1 {
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "the second batch waits for the first to be told"
+            );
+            std::thread::yield_now();
+        }
+    });
+    site.start();
+    first.store(site.controller.state().seq, Ordering::Relaxed);
+    let handle = site.controller.handle();
+    let inputs = || handle.counters().inputs.load(Ordering::Relaxed);
+    let worked_on = |action, before| {
+        let answer = Box::new(|_| ());
+        handle.send(Message::Ask { input: command(action), answer }).unwrap();
+        while inputs() == before {
+            std::thread::yield_now();
+        }
+    };
+    let before = inputs();
+    let Site { controller, seen, .. } = site;
+    let running = std::thread::spawn(move || controller.run());
+    // The first cannot be written until the second has been worked on.
+    let somebody = Connection::open(dir.0.join("journal.db")).unwrap();
+    somebody.execute_batch("BEGIN IMMEDIATE").unwrap();
+    worked_on(Action::GuardStop, before);
+    worked_on(Action::GuardStart, before + 1);
+    somebody.execute_batch("ROLLBACK").unwrap();
+    handle.send(Message::Stop).unwrap();
+    running.join().unwrap().unwrap();
+    assert_eq!(seen.take(), ["guard.stopped", "guard.started"]);
 }
 
 #[test]

@@ -41,6 +41,21 @@ pub fn write<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Result<(), 
 /// RFC 8785, 3.2.2.2: the two-character escapes where JSON has one, `\u00xx` for other controls, else as is.
 fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
+    if is_plain(text.as_bytes()) {
+        out.extend_from_slice(text.as_bytes());
+    } else {
+        write_escaped(text, out);
+    }
+    out.push(b'"');
+}
+
+/// Nothing needs an escape. Looks at every byte, because without a way out of the loop the compiler looks at many
+/// at once.
+fn is_plain(text: &[u8]) -> bool {
+    !text.iter().fold(false, |found, byte| found | matches!(byte, b'"' | b'\\' | 0..0x20))
+}
+
+fn write_escaped(text: &str, out: &mut Vec<u8>) {
     let mut plain = 0;
     for (i, byte) in text.bytes().enumerate() {
         let control;
@@ -63,7 +78,6 @@ fn write_string(text: &str, out: &mut Vec<u8>) {
         plain = i + 1;
     }
     out.extend_from_slice(&text.as_bytes()[plain..]);
-    out.push(b'"');
 }
 
 /// What is written, and what is kept of the objects that are open: one allocation each for all of them.
@@ -91,18 +105,14 @@ struct Writer<'a, 'o> {
 }
 
 impl Writer<'_, '_> {
-    fn integer(self, exact: bool, number: impl Display) -> Result<(), Error> {
+    fn integer(self, exact: bool, number: impl itoa::Integer) -> Result<(), Error> {
+        let mut digits = itoa::Buffer::new();
+        let digits = digits.format(number);
         if !exact {
-            return Err(Error::Number(number.to_string()));
+            return Err(Error::Number(digits.to_owned()));
         }
-        self.display(number);
+        self.page.out.extend_from_slice(digits.as_bytes());
         Ok(())
-    }
-
-    fn display(self, value: impl Display) {
-        let mut text = Ascii(self.page.out);
-        // A vector takes everything.
-        write!(text, "{value}").unwrap_or_default();
     }
 }
 
@@ -281,7 +291,7 @@ impl<'a, 'o> ser::Serializer for Writer<'a, 'o> {
         let start = self.page.out.len() + 1;
         self.page.out.push(b'"');
         write!(Ascii(self.page.out), "{value}").map_err(ser::Error::custom)?;
-        if self.page.out[start..].iter().all(|byte| !matches!(byte, b'"' | b'\\' | 0..0x20)) {
+        if is_plain(&self.page.out[start..]) {
             self.page.out.push(b'"');
             return Ok(());
         }
@@ -335,13 +345,10 @@ impl<'a, 'o> Members<'a, 'o> {
         Members { page, start, base, current: (start, 0..0), close }
     }
 
-    /// The key that was just written from `from` on is `raw`.
-    fn key(&mut self, from: usize, raw: &[u8]) {
-        let page = &mut self.page;
-        let begin = page.keys.len();
-        page.keys.extend_from_slice(raw);
-        page.out.push(b':');
-        self.current = (from, begin..page.keys.len());
+    /// A key was just written, from `from` on in what is written and from `begin` on among the keys.
+    fn key(&mut self, from: usize, begin: usize) {
+        self.page.out.push(b':');
+        self.current = (from, begin..self.page.keys.len());
     }
 
     fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
@@ -411,9 +418,10 @@ macro_rules! members {
                 key: &'static str,
                 value: &T,
             ) -> Result<(), Error> {
-                let from = self.page.out.len();
+                let (from, begin) = (self.page.out.len(), self.page.keys.len());
                 write_string(key, self.page.out);
-                self.key(from, key.as_bytes());
+                self.page.keys.extend_from_slice(key.as_bytes());
+                self.key(from, begin);
                 self.value(value)
             }
 
@@ -436,24 +444,25 @@ impl ser::SerializeMap for Members<'_, '_> {
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
         let from = self.page.out.len();
         key.serialize(Writer { page: self.page })?;
-        let out = &mut self.page.out;
-        let raw = match &out[from..] {
-            [b'"', raw @ .., b'"'] if !raw.contains(&b'\\') => raw.to_vec(),
+        let Page { out, keys, .. } = &mut *self.page;
+        let begin = keys.len();
+        match &out[from..] {
+            [b'"', raw @ .., b'"'] if !raw.contains(&b'\\') => keys.extend_from_slice(raw),
             escaped @ [b'"', ..] => {
-                serde_json::from_slice::<String>(escaped).map_err(ser::Error::custom)?.into_bytes()
+                let raw: String = serde_json::from_slice(escaped).map_err(ser::Error::custom)?;
+                keys.extend_from_slice(raw.as_bytes());
             }
             // JSON has only text as keys; numbers are written as text.
             number @ [b'-' | b'0'..=b'9', ..] => {
-                let number = number.to_vec();
+                keys.extend_from_slice(number);
                 out.insert(from, b'"');
                 out.push(b'"');
-                number
             }
             _ => {
                 return Err(Error::Shape("something other than text or a number cannot be a key".to_owned()));
             }
-        };
-        self.key(from, &raw);
+        }
+        self.key(from, begin);
         Ok(())
     }
 

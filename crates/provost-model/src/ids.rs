@@ -68,31 +68,33 @@ impl Id {
     }
 
     fn write(self, f: &mut fmt::Formatter<'_>, prefix: &str) -> fmt::Result {
-        let b = self.0;
-        write!(
-            f,
-            "{prefix}_{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            (b >> 96) as u32,
-            (b >> 80) as u16,
-            (b >> 64) as u16,
-            (b >> 48) as u16,
-            b & 0xffff_ffff_ffff
-        )
+        let mut text = *b"_00000000-0000-0000-0000-000000000000";
+        let mut bits = self.0;
+        for digit in text.iter_mut().rev().filter(|byte| **byte == b'0') {
+            *digit = b"0123456789abcdef"[(bits & 0xf) as usize];
+            bits >>= 4;
+        }
+        f.write_str(prefix)?;
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }
 
     fn parse(text: &str, prefix: &'static str) -> Result<Id, ParseIdError> {
         let error = || ParseIdError { text: text.chars().take(60).collect(), prefix };
         let uuid = text.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('_')).ok_or_else(error)?;
         let dashes = [8, 13, 18, 23];
-        let shape = uuid.len() == 36
-            && uuid.bytes().enumerate().all(|(i, b)| {
-                if dashes.contains(&i) { b == b'-' } else { matches!(b, b'0'..=b'9' | b'a'..=b'f') }
-            });
-        if !shape {
+        if uuid.len() != 36 {
             return Err(error());
         }
-        let hex: String = uuid.chars().filter(|c| *c != '-').collect();
-        u128::from_str_radix(&hex, 16).map(Id).map_err(|_| error())
+        let mut bits = 0;
+        for (i, byte) in uuid.bytes().enumerate() {
+            bits = match byte {
+                b'-' if dashes.contains(&i) => continue,
+                b'0'..=b'9' if !dashes.contains(&i) => bits << 4 | u128::from(byte - b'0'),
+                b'a'..=b'f' if !dashes.contains(&i) => bits << 4 | u128::from(byte - b'a' + 10),
+                _ => return Err(error()),
+            };
+        }
+        Ok(Id(bits))
     }
 }
 

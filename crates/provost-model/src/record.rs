@@ -3,7 +3,11 @@
 //! [`Record::canonical`] refuses what has no [canonical] form, so that nothing that another reader could
 //! understand differently ever becomes durable.
 
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use crate::body::Body;
 use crate::canonical;
@@ -15,8 +19,8 @@ pub const VERSION: u32 = 1;
 /// The largest record, in bytes; one larger is refused. A job that holds ten thousand nodes still fits.
 pub const MAX_RECORD_BYTES: usize = 2 << 20;
 
-/// One entry of the journal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// One entry of the journal. Read by [`Record::parse`].
+#[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     /// Format version, [`VERSION`].
     pub v: u32,
@@ -45,7 +49,6 @@ pub struct Record {
     /// By what right.
     pub decision: Option<Decision>,
     /// What happened, typed: `type` and `data` in JSON.
-    #[serde(flatten)]
     pub body: Body,
     /// State before and after, where the record changes something that people set.
     pub change: Option<Change>,
@@ -185,26 +188,27 @@ pub struct Change {
 /// What a record belongs to; null where it does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Corr {
-    /// Number of the incident.
-    pub incident: Option<String>,
     /// Execution.
     pub execution: Option<ExecutionId>,
-    /// Step of the execution.
-    pub step: Option<String>,
+    /// Number of the incident.
+    pub incident: Option<String>,
     /// Request of a person or service.
     pub request: Option<String>,
+    /// Step of the execution.
+    pub step: Option<String>,
 }
 
 /// A value that only the key holder can read. `tag` is the same for the same value under the same key, so that
 /// records can be joined without being read.
+/// Fields in canonical order, which spares the sorting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sealed {
+    /// base64 of nonce (12 bytes), AES-256-GCM ciphertext and tag.
+    pub ct: String,
     /// What the value is: `kernel_line`, `reason`, `note`, `answer`.
     pub field: String,
     /// Id of the key.
     pub key: String,
-    /// base64 of nonce (12 bytes), AES-256-GCM ciphertext and tag.
-    pub ct: String,
     /// base64 of the first 16 bytes of HMAC-SHA-256 over field and value.
     pub tag: String,
 }
@@ -249,6 +253,32 @@ pub enum CanonicalError {
     Parse(#[source] serde_json::Error),
 }
 
+/// In the order of the canonical form, which then has nothing to sort.
+impl Serialize for Record {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut written = serializer.serialize_struct("Record", 18)?;
+        written.serialize_field("actor", &self.actor)?;
+        written.serialize_field("at", &self.at)?;
+        written.serialize_field("change", &self.change)?;
+        written.serialize_field("class", &self.class)?;
+        written.serialize_field("corr", &self.corr)?;
+        written.serialize_field("data", &self.body)?;
+        written.serialize_field("decision", &self.decision)?;
+        written.serialize_field("epoch", &self.epoch)?;
+        written.serialize_field("id", &self.id)?;
+        written.serialize_field("outcome", &self.outcome)?;
+        written.serialize_field("producer", &self.producer)?;
+        written.serialize_field("producer_seq", &self.producer_seq)?;
+        written.serialize_field("sealed", &self.sealed)?;
+        written.serialize_field("seq", &self.seq)?;
+        written.serialize_field("site", &self.site)?;
+        written.serialize_field("subject", &self.subject)?;
+        written.serialize_field("type", self.kind())?;
+        written.serialize_field("v", &self.v)?;
+        written.end()
+    }
+}
+
 impl Record {
     /// The canonical bytes.
     ///
@@ -269,11 +299,56 @@ impl Record {
     /// # Errors
     /// Where they are not a record that this version knows.
     pub fn parse(bytes: &[u8]) -> Result<Record, CanonicalError> {
-        serde_json::from_slice(bytes).map_err(CanonicalError::Parse)
+        let parts: Parts<'_> = serde_json::from_slice(bytes).map_err(CanonicalError::Parse)?;
+        let body = Body::parse(&parts.kind, parts.data).map_err(CanonicalError::Parse)?;
+        Ok(Record {
+            v: parts.v,
+            seq: parts.seq,
+            id: parts.id,
+            at: parts.at,
+            site: parts.site,
+            epoch: parts.epoch,
+            producer: parts.producer,
+            producer_seq: parts.producer_seq,
+            class: parts.class,
+            outcome: parts.outcome,
+            actor: parts.actor,
+            subject: parts.subject,
+            decision: parts.decision,
+            body,
+            change: parts.change,
+            corr: parts.corr,
+            sealed: parts.sealed,
+        })
     }
 
     /// The event's type as written: `incident.opened`.
     pub fn kind(&self) -> &'static str {
         self.body.kind()
     }
+}
+/// A record as it is read. `data` comes before `type` in canonical form, so it is passed over first: read as one,
+/// the body would have to be kept as a tree of values until its type is known.
+#[derive(Deserialize)]
+struct Parts<'a> {
+    v: u32,
+    seq: u64,
+    id: RecordId,
+    at: Timestamp,
+    site: String,
+    epoch: u64,
+    producer: String,
+    producer_seq: u64,
+    class: Class,
+    outcome: Outcome,
+    actor: Actor,
+    subject: Option<Subject>,
+    decision: Option<Decision>,
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    data: &'a RawValue,
+    change: Option<Change>,
+    corr: Corr,
+    sealed: Vec<Sealed>,
 }

@@ -172,33 +172,34 @@ pub enum Impact {
 
 /// The parts of a kernel line that decisions need; absent is absent, never zero. Process names and file
 /// system servers are not here: they may carry personal data and stay in the sealed line.
+/// Fields in canonical order, which spares the sorting.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SignalFields {
-    /// Process that the driver named.
-    pub pid: Option<u32>,
-    /// MIG GPU instance (`GPU-I:05`).
-    pub mig: Option<u32>,
-    /// NVLink or NVSwitch link.
-    pub link: Option<u32>,
-    /// The line itself says fatal or non-fatal.
-    pub fatal: Option<bool>,
-    /// Xid 154: advice before (0 none … 7 system reboot).
-    pub recovery_from: Option<u32>,
-    /// Xid 154: advice now.
-    pub recovery_to: Option<u32>,
-    /// Xid 13: graphics processing cluster.
-    pub gpc: Option<u32>,
-    /// Xid 13: texture processing cluster.
-    pub tpc: Option<u32>,
-    /// Xid 144–150: reporting unit.
-    pub unit: Option<String>,
-    /// Xid 144–150: subcode from IntrInfo.
-    pub subcode: Option<u32>,
     /// Xid 45 of newer drivers: "caused by previous Xid N".
     pub caused_by: Option<u32>,
     /// The line ends a condition (link active, server OK, recovery action none).
     pub clears: bool,
+    /// The line itself says fatal or non-fatal.
+    pub fatal: Option<bool>,
+    /// Xid 13: graphics processing cluster.
+    pub gpc: Option<u32>,
+    /// NVLink or NVSwitch link.
+    pub link: Option<u32>,
+    /// MIG GPU instance (`GPU-I:05`).
+    pub mig: Option<u32>,
+    /// Process that the driver named.
+    pub pid: Option<u32>,
+    /// Xid 154: advice before (0 none … 7 system reboot).
+    pub recovery_from: Option<u32>,
+    /// Xid 154: advice now.
+    pub recovery_to: Option<u32>,
+    /// Xid 144–150: subcode from IntrInfo.
+    pub subcode: Option<u32>,
+    /// Xid 13: texture processing cluster.
+    pub tpc: Option<u32>,
+    /// Xid 144–150: reporting unit.
+    pub unit: Option<String>,
 }
 
 /// One kernel condition seen once on one node.

@@ -90,7 +90,23 @@ impl fmt::Display for Timestamp {
         let in_day = self.0.rem_euclid(86_400_000);
         let (hour, minute) = (in_day / 3_600_000, in_day / 60_000 % 60);
         let (second, milli) = (in_day / 1_000 % 60, in_day % 1_000);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        let places = [
+            (0..4, year),
+            (5..7, month),
+            (8..10, day),
+            (11..13, hour),
+            (14..16, minute),
+            (17..19, second),
+            (20..23, milli),
+        ];
+        for (place, mut number) in places {
+            for digit in text[place].iter_mut().rev() {
+                *digit += (number % 10) as u8;
+                number /= 10;
+            }
+        }
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }
 }
 

@@ -221,7 +221,7 @@ impl Site {
             on_commit: Box::new(move |committed: &[Committed]| {
                 for one in committed {
                     let (seq, kind) = (one.record.seq, one.record.kind().to_owned());
-                    let stored = StoredRecord { seq, kind, bytes: Arc::clone(&one.bytes) };
+                    let stored = StoredRecord { seq, kind, bytes: one.bytes.as_slice().into() };
                     journalled.records.lock().unwrap().push((stored, (*one.record).clone()));
                     // Nobody may be listening.
                     drop(sender.send(one.clone()));

@@ -37,7 +37,7 @@ pub(super) fn react(state: &State, out: &mut Decisions) {
 /// Episodes that were seen before their node was known.
 fn late(state: &State, node: &Node, raised: &mut BTreeSet<AlertKey>, out: &mut Decisions) {
     let from = EpisodeKey {
-        node: node.name.clone(),
+        node: node.name.as_str().into(),
         kind: SignalKind::Xid,
         code: None,
         pci: None,

@@ -75,9 +75,9 @@ pub(crate) fn of_episode(key: &EpisodeKey, node: Option<&Node>) -> Subject {
         (Some(node), _) => of_node(node),
         (None, _) => Subject {
             kind: SubjectKind::Node,
-            id: key.node.clone(),
-            name: Some(key.node.clone()),
-            node: Some(key.node.clone()),
+            id: key.node.to_string(),
+            name: Some(key.node.to_string()),
+            node: Some(key.node.to_string()),
         },
     }
 }

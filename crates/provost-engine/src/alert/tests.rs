@@ -76,7 +76,11 @@ fn history_and_lines_of_unknown_nodes_raise_nothing() {
 fn a_fault_that_comes_before_its_node_is_known_counts_once_it_is() {
     let mut site = Site::new(8);
     let newcomer = site.nodes["gpu001"].clone();
-    site.xid("late001", 79, 3);
+    // Neighbours on both sides of it, with faults that come before and after its own in any order of keys.
+    for (node, code) in [("aaa001", 31), ("late000", 31), ("late001", 79), ("late002", 119), ("zzz001", 119)]
+    {
+        site.xid(node, code, 3);
+    }
     site.nodes.insert("late001".to_owned(), newcomer);
     let kinds = site.poll();
     assert!(kinds.contains(&"incident.opened"), "{kinds:?}");
@@ -155,7 +159,7 @@ fn repeats_raise_the_count_of_the_open_alert_only() {
     assert_eq!(site.feed(repeats.clone()), ["episode.repeated", "alert.changed"]);
     assert_eq!((site.alert("xid.79").count, site.alert("xid.79").last_at), (42, site.now));
     let unknown = Input::Repeats {
-        key: provost_model::body::EpisodeKey { node: "nobody".to_owned(), ..key },
+        key: provost_model::body::EpisodeKey { node: "nobody".into(), ..key },
         count: 1,
         last_at: site.now,
     };

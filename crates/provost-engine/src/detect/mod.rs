@@ -64,7 +64,7 @@ pub(crate) fn meaning(condition: &str) -> &'static str {
 /// What makes two signals the same episode.
 pub(crate) fn key_of(signal: &Signal) -> EpisodeKey {
     EpisodeKey {
-        node: signal.node.clone(),
+        node: signal.node.as_str().into(),
         kind: signal.kind,
         code: signal.code,
         pci: signal.pci,
@@ -89,27 +89,31 @@ pub(crate) fn apply_opened(state: &mut State, record: &Record, data: &EpisodeOpe
         alert: None,
     };
     state.episodes.insert(data.key.clone(), episode);
-    state.episode_order.push_back((record.seq, data.key.clone()));
+    state.episode_order.push_back((record.seq, record.at, data.key.clone()));
     forget_old(state, record.at);
     state.dirty.episodes.insert(data.key.clone());
 }
 
 /// Drops what cannot repeat any more, and the oldest where there are too many.
 fn forget_old(state: &mut State, now: Timestamp) {
-    while let Some((seq, key)) = state.episode_order.front() {
-        let current = state.episodes.get(key).filter(|episode| episode.seq == *seq);
-        let keep = current.is_some_and(|episode| now.since(episode.last_at) <= state.config.timers.repeat.0);
-        if keep && state.episodes.len() <= MAX_EPISODES {
+    let repeat = state.config.timers.repeat.0;
+    while let Some((seq, opened_at, key)) = state.episode_order.front() {
+        let too_many = state.episodes.len() > MAX_EPISODES;
+        if !too_many && now.since(*opened_at) <= repeat {
             break;
         }
-        if current.is_some() {
+        if let Some(episode) = state.episodes.get(key).filter(|episode| episode.seq == *seq) {
+            if !too_many && now.since(episode.last_at) <= repeat {
+                break;
+            }
             state.episodes.remove(key);
         }
         state.episode_order.pop_front();
     }
     if state.episode_order.len() > 2 * MAX_EPISODES {
         let episodes = &state.episodes;
-        state.episode_order.retain(|(seq, key)| episodes.get(key).is_some_and(|episode| episode.seq == *seq));
+        let is_last = |seq, key: &EpisodeKey| episodes.get(key).is_some_and(|episode| episode.seq == seq);
+        state.episode_order.retain(|(seq, _, key)| is_last(*seq, key));
     }
 }
 
@@ -129,7 +133,7 @@ pub(crate) fn on_signal(state: &State, now: Timestamp, signal: &Signal, out: &mu
     let key = key_of(signal);
     let node = state.node_by_name(&signal.node);
     let job = node.and_then(|node| job_on(state, node, &key)).map(|job| job.key.clone());
-    let cut = |text: &String| text.chars().take(MAX_TEXT).collect::<String>();
+    let cut = |text: &String| beginning(text, MAX_TEXT).to_owned();
     let mut fields = signal.fields.clone();
     fields.unit = fields.unit.as_ref().map(cut);
     let body = EpisodeOpened {
@@ -144,8 +148,14 @@ pub(crate) fn on_signal(state: &State, now: Timestamp, signal: &Signal, out: &mu
     };
     let about = subject::of_episode(&body.key, node);
     let event = Event::new(Class::Detection, Body::EpisodeOpened(body)).by(Actor::agent(&signal.node));
-    let line: String = signal.line.chars().take(MAX_LINE).collect();
-    out.push(event.about(about).sealing("kernel_line", &line));
+    out.push(event.about(about).sealing("kernel_line", beginning(&signal.line, MAX_LINE)));
+}
+
+/// The first `chars` characters.
+fn beginning(text: &str, chars: usize) -> &str {
+    // No text has more characters than bytes.
+    let cut = (text.len() > chars).then(|| text.char_indices().nth(chars)).flatten();
+    cut.map_or(text, |(end, _)| &text[..end])
 }
 
 /// The job on the device that the line is about: the one that holds this GPU, or the only one on the node.

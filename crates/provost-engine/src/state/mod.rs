@@ -8,6 +8,7 @@ use provost_model::ids::{AlertId, ExecutionId, HoldId, IncidentId, NodeId, SlotI
 use provost_model::policy::{EngineConfig, FileModes};
 use provost_model::runbook::Runbook;
 use provost_model::scheduler::JobKey;
+use provost_model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 mod detection;
@@ -69,8 +70,8 @@ pub struct State {
     pub noted: BTreeSet<String>,
     /// Episodes that may still repeat; bounded.
     pub episodes: BTreeMap<EpisodeKey, Episode>,
-    /// Openings of episodes, oldest first: what is dropped next.
-    pub episode_order: VecDeque<(u64, EpisodeKey)>,
+    /// Openings of episodes with their sequence, oldest first: what is dropped next.
+    pub episode_order: VecDeque<(u64, Timestamp, EpisodeKey)>,
     /// Open alerts, resolved ones of incidents that are kept, and other resolved ones for a while; bounded.
     pub alerts: BTreeMap<AlertId, Alert>,
     /// Open alerts by what makes two alerts the same.

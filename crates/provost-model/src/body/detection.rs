@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AlertId, NodeId};
@@ -11,10 +12,12 @@ use crate::scheduler::JobKey;
 use crate::signal::{Impact, PciAddress, SignalFields, SignalKind, Trust};
 use crate::time::Timestamp;
 
-/// What makes two signals the same episode. Numbers stand before the name because keys are compared in this order,
-/// many times a signal.
+/// What makes two signals the same episode. The node comes first, so that those of a node stand together. Its name
+/// stands in the key itself and not behind a pointer: keys are compared and copied many times a signal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EpisodeKey {
+    /// Name of the node.
+    pub node: CompactString,
     /// Code.
     pub code: Option<u32>,
     /// Device.
@@ -25,29 +28,28 @@ pub struct EpisodeKey {
     pub link: Option<u32>,
     /// Kind.
     pub kind: SignalKind,
-    /// Name of the node.
-    pub node: String,
 }
 
 /// See [`Body::EpisodeOpened`](super::Body::EpisodeOpened). The kernel line is sealed.
+/// Fields in canonical order, which spares the sorting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpisodeOpened {
-    /// Key.
-    pub key: EpisodeKey,
-    /// Catalogue's judgement at that time.
-    pub impact: Impact,
-    /// Parsed parts.
-    pub fields: SignalFields,
-    /// When the kernel wrote it.
-    pub written_at: Timestamp,
-    /// History from before the agent's first start on this boot.
-    pub historic: bool,
-    /// Where it came from.
-    pub trust: Trust,
     /// Boot.
     pub boot_id: Option<String>,
+    /// Parsed parts.
+    pub fields: SignalFields,
+    /// History from before the agent's first start on this boot.
+    pub historic: bool,
+    /// Catalogue's judgement at that time.
+    pub impact: Impact,
     /// Job that was on the device, where known.
     pub job: Option<JobKey>,
+    /// Key.
+    pub key: EpisodeKey,
+    /// Where it came from.
+    pub trust: Trust,
+    /// When the kernel wrote it.
+    pub written_at: Timestamp,
 }
 
 /// See [`Body::EpisodeRepeated`](super::Body::EpisodeRepeated).

@@ -1,9 +1,10 @@
-//! What a record says: one variant a type of event. `type` and `data` of the journal are exactly this enum.
+//! What a record says: one variant a type of event, the `type` of the journal, with its `data`.
 //!
 //! A variant says what was decided, completely enough that `apply` needs nothing else: no catalogue, no
 //! configuration, no clock. Adding a variant is compatible; changing one needs a new name.
 
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer, de};
+use serde_json::value::RawValue;
 
 mod detection;
 mod effects;
@@ -34,16 +35,33 @@ pub use system::{
 macro_rules! bodies {
     ($($(#[$doc:meta])* $variant:ident($payload:ident) = $name:literal,)*) => {
         /// One event.
-        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(tag = "type", content = "data")]
+        #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Body {
-            $($(#[$doc])* #[serde(rename = $name)] $variant($payload),)*
+            $($(#[$doc])* $variant($payload),)*
+        }
+
+        /// Written as the payload alone.
+        impl Serialize for Body {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self { $(Body::$variant(data) => data.serialize(serializer),)* }
+            }
         }
 
         impl Body {
             /// The type as written.
             pub const fn kind(&self) -> &'static str {
                 match self { $(Body::$variant(_) => $name,)* }
+            }
+
+            /// Reads the `data` of an event of type `kind`.
+            ///
+            /// # Errors
+            /// Where this version knows no such type, or other data for it.
+            pub fn parse(kind: &str, data: &RawValue) -> serde_json::Result<Body> {
+                match kind {
+                    $($name => serde_json::from_str(data.get()).map(Body::$variant),)*
+                    _ => Err(de::Error::unknown_variant(kind, KINDS)),
+                }
             }
         }
 

@@ -156,7 +156,7 @@ impl Narrator {
             Body::EpisodeOpened(data) if data.impact <= Impact::Info => {
                 self.count(record.at, Crowd::StormGpus, 1);
                 self.count(record.at, Crowd::StormLines, 1);
-                self.storm_nodes.insert(data.key.node.clone());
+                self.storm_nodes.insert(data.key.node.to_string());
                 None
             }
             Body::EpisodeRepeated(data) => {
