@@ -67,7 +67,8 @@ impl Controller {
     }
 
     /// Signs and saves what there is, so that the next start is quick and everything can be proved meanwhile.
-    pub(crate) fn finish(&mut self) {
+    /// [`Controller::run`] ends with it; whoever calls [`Controller::process`] himself ends with it too.
+    pub fn finish(&mut self) {
         let now = self.clock.now().as_millis();
         if let Err(error) = self.journal().checkpoint(now) {
             tracing::warn!(error = %error, "the last checkpoint was not written");

@@ -40,6 +40,7 @@ fn the_demo_is_asked_and_answered_while_it_lives() {
     let other = Answer::of("provost", &["demo", "--data", &data, "--for", "1s"]);
     assert!(other.code == 2 && other.err.contains("is not empty"), "{}", other.err);
     assert_eq!(demo.stop(), 0, "{}", demo.output());
-    Answer::of("provost", &["verify", &data]).ok();
+    let proof = Answer::of("provost", &["verify", &data]).ok();
+    assert!(!proof.out.contains("nobody has signed"), "signed to the last record: {}", proof.out);
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -177,10 +177,18 @@ impl Demo {
         self.story.is_played() && home && !open && state.effects.is_empty()
     }
 
+    /// The site ends here and now; its journal is signed to the last record.
+    ///
+    /// # Errors
+    /// Where the journal fails.
+    pub fn stop(&mut self) -> Result<(), Failure> {
+        self.over = true;
+        Ok(self.world.end()?)
+    }
+
     /// The controller ends in good order, and the story is summed up.
     fn end(&mut self) -> Result<(), Failure> {
-        self.over = true;
-        self.world.end()?;
+        self.stop()?;
         self.sum_up();
         Ok(())
     }

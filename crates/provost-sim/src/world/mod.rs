@@ -445,7 +445,9 @@ impl World {
     /// # Errors
     /// The first promise that is broken: the State of the journal is not the one that was lived.
     pub fn end(&mut self) -> Result<(), Error> {
-        self.controller = None;
+        if let Some(mut controller) = self.controller.take() {
+            controller.finish();
+        }
         self.watch.journal(self.clock.now(), &self.dir);
         self.watch.verdict().map_err(Error::from)
     }

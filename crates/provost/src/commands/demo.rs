@@ -101,7 +101,7 @@ fn live_on(
         }
         clock.store(story.now().as_millis(), Ordering::Relaxed);
         if told_to_end.recv_timeout(PACE) != Err(RecvTimeoutError::Timeout) {
-            break;
+            return story.stop().map_err(|e| Error::chain(Exit::Failure, &e));
         }
     }
     Ok(())
