@@ -16,6 +16,8 @@ mod step;
 mod turn;
 
 #[cfg(test)]
+mod fault_tests;
+#[cfg(test)]
 mod replay_tests;
 #[cfg(test)]
 mod story_tests;

@@ -60,6 +60,7 @@ impl Turn for Forget {
     }
 }
 
+#[derive(Clone)]
 /// A site, its scheduler as tests pretend it to be, and everything recorded so far.
 pub(crate) struct Site {
     pub(crate) state: State,

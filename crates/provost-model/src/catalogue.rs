@@ -5,9 +5,13 @@
 //! before the table: an NVSwitch error tells whether it is fatal, Xid 154 tells what it advises.
 //! [`Catalogue::assess`] is the one place where both come together.
 
+mod read;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+use read::{coded, entries, link_faults, word};
 
 use crate::response::Classification;
 use crate::signal::{Impact, Signal, SignalFields, SignalKind};
@@ -75,6 +79,34 @@ pub struct Entry {
     pub source: String,
 }
 
+/// What Provost does about a fault by itself, from nothing to most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Answer {
+    /// Keeps the evidence; touches nothing.
+    Record,
+    /// Tells the owner of the job; touches nothing else.
+    Note,
+    /// Opens an incident for a person; touches nothing.
+    Incident,
+    /// Opens an incident; its runbook waits for a moment that costs nobody anything.
+    Recover,
+    /// Opens an incident, keeps new work off the node at once, and runs the runbook.
+    Hold,
+}
+
+impl Answer {
+    /// One phrase for people.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Answer::Record => "keeps the evidence; touches nothing",
+            Answer::Note => "tells the owner of the job; touches nothing",
+            Answer::Incident => "opens an incident for a person; touches nothing",
+            Answer::Recover => "opens an incident; mends it when the node is idle",
+            Answer::Hold => "opens an incident, holds the node, mends it",
+        }
+    }
+}
+
 /// The judgement on one signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assessment<'a> {
@@ -86,20 +118,44 @@ pub struct Assessment<'a> {
     pub classifications: &'a [Classification],
     /// What brings the subject back, with what the line said.
     pub recovery: Recovery,
+    /// Runbook that deals with it at that impact, where one is there.
+    pub runbook: Option<&'a str>,
 }
 
 impl Assessment<'_> {
+    /// What Provost does by itself.
+    pub fn answer(&self) -> Answer {
+        match self.runbook {
+            _ if self.entry.application => Answer::Note,
+            _ if self.classifications.contains(&Classification::BlocksPlacement) => Answer::Hold,
+            _ if !self.raises() => Answer::Record,
+            Some(_) => Answer::Recover,
+            None => Answer::Incident,
+        }
+    }
+
     /// Worth an alert: at least minor. Below it there is a note at most.
     pub fn raises(&self) -> bool {
         self.impact >= Impact::Minor
     }
 }
 
-/// Ruling 5: a critical code of a GPU holds its node, with or without a runbook of its own.
+/// Runbook of a critical GPU code that has none of its own (ruling 5).
+const UNCLASSIFIED: &str = "gpu-fault-unclassified";
+/// Runbook of a fault that reaches every GPU behind the same NVLink connections.
+const NVLINK: &str = "nvlink-fatal";
+/// Runbook of the driver's advice to recover a GPU.
+const ADVICE: &str = "gpu-reset-needed";
+
+/// Ruling 5: a critical code of a GPU holds its node, with or without a runbook of its own. So does one of an
+/// NVSwitch: every GPU of the node is behind it.
 const CRITICAL_GPU: [Classification; 3] =
     [Classification::BlocksPlacement, Classification::Pages, Classification::CountsForSla];
 /// A critical condition that is not about a GPU touches nothing until it has a runbook.
 const CRITICAL_OTHER: [Classification; 2] = [Classification::Pages, Classification::CountsForSla];
+
+/// The SXid that switches report while their links come up; worth nothing unless it calls itself fatal.
+const BOOT_NOISE: u32 = 22_013;
 
 /// Which layout IntrInfo of Xids 144–150 has; it changed with driver R575.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,6 +283,16 @@ impl Catalogue {
         self.xids.iter().map(|(code, entry)| (*code, entry))
     }
 
+    /// All SXids, by code.
+    pub fn sxids(&self) -> impl Iterator<Item = (u32, &Entry)> {
+        self.sxids.iter().map(|(code, entry)| (*code, entry))
+    }
+
+    /// All kinds of lines that have no code.
+    pub fn kinds(&self) -> impl Iterator<Item = (SignalKind, &Entry)> {
+        self.kernel.iter().filter_map(|(name, entry)| Some((word(name)?, entry)))
+    }
+
     /// The entry for a kind and its code.
     pub fn entry(&self, kind: SignalKind, code: Option<u32>) -> &Entry {
         match (kind, code) {
@@ -264,14 +330,23 @@ impl Catalogue {
                 (impact, if impact == Impact::Critical { Recovery::DrainAndReset } else { Recovery::None })
             }
             (SignalKind::Sxid, _) => {
-                let impact = by_word.unwrap_or(entry.impact);
+                let impact = match by_word.unwrap_or(entry.impact) {
+                    Impact::Minor if code == Some(BOOT_NOISE) => Impact::Info,
+                    impact => impact,
+                };
                 let harmless = impact < Impact::Major && entry.impact >= Impact::Major;
                 (impact, if harmless { Recovery::None } else { entry.recovery })
             }
             (SignalKind::Xid | SignalKind::GpuLost, _) => (entry.impact, entry.recovery),
             _ => (stated.unwrap_or(entry.impact), entry.recovery),
         };
-        Assessment { entry, impact, classifications: implied(kind, entry, impact), recovery }
+        Assessment {
+            entry,
+            impact,
+            classifications: implied(kind, entry, impact),
+            recovery,
+            runbook: runbook(kind, code, entry, impact),
+        }
     }
 
     /// The row that explains an Xid 144–150: by the bits of IntrInfo in the layout given, else by the unit that
@@ -313,114 +388,25 @@ pub const fn link_subcode(intr_info: u32) -> u32 {
 fn implied(kind: SignalKind, entry: &Entry, impact: Impact) -> &[Classification] {
     match (impact, kind) {
         _ if impact == entry.impact => &entry.classifications,
-        (Impact::Critical, SignalKind::Xid | SignalKind::GpuLost) => &CRITICAL_GPU,
+        (Impact::Critical, SignalKind::Xid | SignalKind::Sxid | SignalKind::GpuLost) => &CRITICAL_GPU,
         (Impact::Critical, _) => &CRITICAL_OTHER,
         _ => &[],
     }
 }
 
-#[derive(Deserialize)]
-struct Row {
-    code: Option<u32>,
-    name: String,
-    impact: String,
-    classifications: String,
-    recovery: String,
-    runbook: Option<String>,
-    application: bool,
-    meaning: String,
-    action: String,
-    source: String,
-}
-
-/// Reads a word with the names that the type has in JSON.
-fn word<T: for<'de> Deserialize<'de>>(text: &str) -> Option<T> {
-    let deserializer = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(text);
-    T::deserialize(deserializer).ok()
-}
-
-fn entries(table: &'static str, text: &str) -> Result<Vec<Entry>, CatalogueError> {
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let mut entries = Vec::new();
-    for row in reader.deserialize::<Row>() {
-        let row = row.map_err(|source| CatalogueError::Read { table, source })?;
-        let cell = |column, value: &str| CatalogueError::Cell {
-            table,
-            row: row.name.clone(),
-            column,
-            value: value.to_owned(),
-        };
-        let classifications = row
-            .classifications
-            .split(';')
-            .filter(|name| !name.is_empty())
-            .map(|name| word(name).ok_or_else(|| cell("classification", name)))
-            .collect::<Result<Vec<_>, _>>()?;
-        entries.push(Entry {
-            code: row.code,
-            impact: word(&row.impact).ok_or_else(|| cell("impact", &row.impact))?,
-            classifications,
-            recovery: word(&row.recovery).ok_or_else(|| cell("recovery", &row.recovery))?,
-            runbook: row.runbook,
-            application: row.application,
-            meaning: row.meaning,
-            action: row.action,
-            source: row.source,
-            name: row.name,
-        });
-    }
-    Ok(entries)
-}
-
-/// Splits a table of codes into the codes and the entry for all others.
-fn coded(table: &'static str, entries: Vec<Entry>) -> Result<(BTreeMap<u32, Entry>, Entry), CatalogueError> {
-    let mut unknown = None;
-    let mut codes = BTreeMap::new();
-    for entry in entries {
-        match entry.code {
-            Some(code) => drop(codes.insert(code, entry)),
-            None => unknown = Some(entry),
+/// An entry's own runbook is for its own impact: a line that is milder needs none, a graver one what its kind does.
+fn runbook(kind: SignalKind, code: Option<u32>, entry: &Entry, impact: Impact) -> Option<&str> {
+    let own = entry.runbook.as_deref();
+    match (kind, code) {
+        _ if impact < entry.impact => None,
+        _ if impact == entry.impact && own.is_some() => own,
+        (SignalKind::Xid, Some(144..=150)) | (SignalKind::Sxid, _) if impact == Impact::Critical => {
+            Some(NVLINK)
         }
+        (SignalKind::Xid, Some(154)) if impact == Impact::Critical => Some(ADVICE),
+        (SignalKind::Xid | SignalKind::GpuLost, _) if impact == Impact::Critical => Some(UNCLASSIFIED),
+        _ => own.filter(|_| entry.application),
     }
-    Ok((codes, unknown.ok_or(CatalogueError::Missing { table, row: "UNKNOWN" })?))
-}
-
-fn link_faults(text: &str) -> Result<Vec<LinkFault>, CatalogueError> {
-    const TABLE: &str = "nvlink5.csv";
-    #[derive(Deserialize)]
-    struct Row {
-        xid: u32,
-        units: String,
-        subcode: u32,
-        layout_before_r575: u32,
-        layout_from_r575: u32,
-        status: String,
-        fatal: bool,
-        recovery: String,
-    }
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let mut rows = Vec::new();
-    for row in reader.deserialize::<Row>() {
-        let row = row.map_err(|source| CatalogueError::Read { table: TABLE, source })?;
-        let cell = |column, value: &str| CatalogueError::Cell {
-            table: TABLE,
-            row: format!("{} {}", row.xid, row.units),
-            column,
-            value: value.to_owned(),
-        };
-        let status = row.status.strip_prefix("0x").and_then(|hex| u32::from_str_radix(hex, 16).ok());
-        rows.push(LinkFault {
-            xid: row.xid,
-            units: row.units.split('/').map(str::to_owned).collect(),
-            subcode: row.subcode,
-            before_r575: row.layout_before_r575,
-            from_r575: row.layout_from_r575,
-            status: status.ok_or_else(|| cell("status", &row.status))?,
-            fatal: row.fatal,
-            recovery: word(&row.recovery).ok_or_else(|| cell("recovery", &row.recovery))?,
-        });
-    }
-    Ok(rows)
 }
 
 #[cfg(test)]
@@ -452,7 +438,14 @@ mod tests {
     #[test]
     fn every_entry_is_complete() {
         let catalogue = Catalogue::embedded();
-        let runbooks = ["gpu-lost", "application-fault"];
+        let runbooks = [
+            "gpu-lost",
+            "application-fault",
+            "gpu-memory-uncorrectable",
+            "row-remap-pending",
+            "nvlink-fatal",
+            "gpu-reset-needed",
+        ];
         let kernel = kinds();
         assert_eq!(catalogue.kernel.len(), kernel.len());
         let unknown = [&catalogue.unknown_xid, &catalogue.unknown_sxid];
@@ -525,7 +518,7 @@ mod tests {
             let judged = catalogue.assess(kind, code, &fields, stated);
             assert_eq!((judged.impact, judged.recovery), (impact, recovery), "{kind:?} {code:?} {fields:?}");
             let holds = judged.classifications.contains(&Classification::BlocksPlacement);
-            let gpu = matches!(kind, SignalKind::Xid | SignalKind::GpuLost);
+            let gpu = matches!(kind, SignalKind::Xid | SignalKind::Sxid | SignalKind::GpuLost);
             assert_eq!(holds, gpu && impact == Impact::Critical, "{kind:?} {code:?} {fields:?}");
         };
         use Impact::{Critical, Info, Major, Minor};
@@ -546,6 +539,8 @@ mod tests {
         check(Xid, Some(154), fields(None, None), None, Major, Recovery::ContactSupport);
         check(Sxid, Some(20034), fields(None, None), None, Critical, Recovery::DrainAndReset);
         check(Sxid, Some(20034), fields(Some(false), None), None, Minor, Recovery::None);
+        check(Sxid, Some(22_013), fields(Some(false), None), None, Info, Recovery::None);
+        check(Sxid, Some(22_013), fields(Some(true), None), None, Critical, Recovery::None);
         check(Sxid, Some(99_999), fields(Some(true), None), None, Critical, Recovery::ContactSupport);
         check(Edac, None, fields(None, None), None, Minor, Recovery::None);
         check(Edac, None, fields(None, None), Some(Critical), Critical, Recovery::None);

@@ -144,6 +144,14 @@ pub struct Timers {
     pub failed_job: Span,
     /// Repeats of an application fault inside this time count together.
     pub repeat: Span,
+    /// A memory error that cannot be corrected waits this long for the codes that say what it hit (ruling 8).
+    pub companions: Span,
+    /// Such an error alone disrupts jobs after so much quiet.
+    pub quiet: Span,
+    /// The driver's advice to recover is followed after so much quiet: its last word counts.
+    pub advice: Span,
+    /// A row remap waits this long for its node to become idle by itself.
+    pub remap: Span,
     /// An acknowledgement of a SEV2 expires after this time (SEV1 half of it, SEV3 and SEV4 four times).
     pub ack: Span,
 }
@@ -169,6 +177,10 @@ impl Default for Timers {
             drain: seconds(1_800),
             failed_job: seconds(600),
             repeat: seconds(86_400),
+            companions: seconds(1),
+            quiet: seconds(60),
+            advice: seconds(5),
+            remap: seconds(86_400),
             ack: seconds(3_600),
         }
     }

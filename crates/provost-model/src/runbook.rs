@@ -23,6 +23,9 @@ pub struct Runbook {
     /// Whether it belongs to an incident (default) or runs on a job without one.
     #[serde(default)]
     pub incident: IncidentUse,
+    /// What an execution is about.
+    #[serde(default)]
+    pub scope: Scope,
     /// Steps in order.
     pub steps: Vec<Step>,
 }
@@ -53,6 +56,17 @@ pub enum IncidentUse {
     None,
 }
 
+/// What an execution of a runbook is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// The GPU of its alert, where that names one.
+    #[default]
+    Gpu,
+    /// The whole node: every GPU and every job on it.
+    Node,
+}
+
 /// One step. Exactly one of `use` and `human` is set; `runbook lint` checks it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
@@ -70,7 +84,8 @@ pub struct Step {
     /// A person acts.
     #[serde(default)]
     pub human: Option<HumanStep>,
-    /// Only where this holds, else skipped: `slot.needs_spare`, `node.has_jobs`, `answer.STEP.FIELD == value`.
+    /// Only where this holds, else skipped: `slot.needs_spare`, `node.has_jobs`, `fault.contained`,
+    /// `fault.wants_reset`, `done.STEP`, `answer.STEP.FIELD == value`.
     #[serde(default)]
     pub when: Option<String>,
     /// Time limit of one attempt, or of the wait.

@@ -3,39 +3,39 @@
 use std::collections::BTreeSet;
 
 use provost_model::body::EpisodeKey;
-use provost_model::ids::{AlertId, NodeId};
+use provost_model::ids::AlertId;
 use provost_model::record::{Subject, SubjectKind};
 use provost_model::response::AlertState;
-use provost_model::signal::{Impact, SignalKind};
+use provost_model::signal::SignalKind;
+use provost_model::time::Timestamp;
 
-use super::{Raise, changed, push_changed, subject};
+use super::companion::{self, Cleanup};
+use super::{Raise, changed, push_changed, repeat, subject};
 use crate::detect;
 use crate::event::Decisions;
 use crate::state::{Alert, AlertKey, Episode, Node, State};
 
-/// Runbook of a critical GPU code that has none of its own (ruling 5).
-const UNCLASSIFIED: &str = "gpu-fault-unclassified";
 /// Open alerts of one node beyond which a code or a device that nobody knows raises no other: a broken or forged
 /// log may name any number of both. What is known is limited by itself.
 const MAX_UNKNOWN: usize = 64;
 
-pub(super) fn react(state: &State, out: &mut Decisions) {
+pub(super) fn react(state: &State, now: Timestamp, out: &mut Decisions) {
     // Two episodes of one turn may be the same condition (Xid 79 and the lines without a code): the second is
     // attached in the next round.
     let mut raised = BTreeSet::new();
     for key in &state.dirty.episodes {
-        consider(state, key, &mut raised, out);
+        consider(state, now, key, &mut raised, out);
+        if let Some(episode) = state.episodes.get(key) {
+            repeat::react(state, key, episode, &mut raised, out);
+        }
     }
     for node in state.touched_nodes() {
-        late(state, node, &mut raised, out);
-    }
-    for alert in state.dirty.alerts.iter().filter_map(|id| state.alerts.get(id)) {
-        repeated(state, alert, out);
+        late(state, now, node, &mut raised, out);
     }
 }
 
 /// Episodes that were seen before their node was known.
-fn late(state: &State, node: &Node, raised: &mut BTreeSet<AlertKey>, out: &mut Decisions) {
+fn late(state: &State, now: Timestamp, node: &Node, raised: &mut BTreeSet<AlertKey>, out: &mut Decisions) {
     let from = EpisodeKey {
         node: node.name.as_str().into(),
         kind: SignalKind::Xid,
@@ -47,22 +47,44 @@ fn late(state: &State, node: &Node, raised: &mut BTreeSet<AlertKey>, out: &mut D
     for (key, episode) in state.episodes.range(from..).take_while(|(key, _)| key.node == node.name) {
         let application = detect::assess(key, &episode.fields, episode.impact).entry.application;
         if episode.alert.is_none() && !application {
-            consider(state, key, raised, out);
+            consider(state, now, key, raised, out);
         }
     }
 }
 
-fn consider(state: &State, key: &EpisodeKey, raised: &mut BTreeSet<AlertKey>, out: &mut Decisions) {
+fn consider(
+    state: &State,
+    now: Timestamp,
+    key: &EpisodeKey,
+    raised: &mut BTreeSet<AlertKey>,
+    out: &mut Decisions,
+) {
     let Some(episode) = state.episodes.get(key) else { return };
+    if companion::waits_until(state, key, episode).is_some_and(|until| until > now) {
+        return;
+    }
+    companion::all_clear(state, key, episode, out);
+    match companion::cleanup(state, key, episode) {
+        Cleanup::No => {}
+        Cleanup::Of(alert) if !episode.historic && episode.alert.is_none() => {
+            let mut evidence = changed(alert, alert.state, "companion");
+            evidence.episode = Some(key.clone());
+            return push_changed(alert, evidence, out);
+        }
+        Cleanup::Of(_) | Cleanup::OfAnother => return,
+    }
     let Some(raise) = judge(state, key, episode) else { return };
     match open_alert(state, &raise, key) {
         // The episode carries the job; one alert tells its owner once.
         Some(alert) if alert.subject.kind == SubjectKind::Job => {}
         Some(alert) if episode.alert == Some(alert.id) => {}
         Some(alert) => {
-            let mut again = changed(alert, alert.state, "seen_again");
+            let mut again = changed(alert, AlertState::Firing, "seen_again");
             again.count = again.count.saturating_add(episode.count);
             again.last_at = again.last_at.max(episode.last_at);
+            if raise.impact > alert.impact || alert.runbook.is_none() {
+                again.runbook = raise.runbook;
+            }
             again.impact = again.impact.max(raise.impact);
             again.classifications.extend(&raise.classifications);
             again.episode = Some(key.clone());
@@ -130,7 +152,7 @@ fn judge(state: &State, key: &EpisodeKey, episode: &Episode) -> Option<Raise> {
         classifications: assessment.classifications.iter().copied().collect(),
         first_at: episode.first_at,
         event: true,
-        runbook: entry.runbook.clone(),
+        runbook: assessment.runbook.map(str::to_owned),
         episode: Some(key.clone()),
     };
     if entry.application {
@@ -142,76 +164,16 @@ fn judge(state: &State, key: &EpisodeKey, episode: &Episode) -> Option<Raise> {
         return None;
     }
     let mut raise = base(subject::of_episode(key, Some(node)));
-    if raise.runbook.is_none() && raise.impact == Impact::Critical && subject::is_gpu(key.kind) {
-        raise.runbook = Some(UNCLASSIFIED.to_owned());
-    }
+    companion::contain(state, key, episode, &mut raise);
     Some(raise)
 }
 
 /// A lost GPU is the same condition whether the driver wrote Xid 79 or no code at all (case B01).
-fn condition(key: &EpisodeKey) -> String {
+pub(super) fn condition(key: &EpisodeKey) -> String {
     match (key.kind, key.code) {
         (SignalKind::GpuLost, _) => "xid.79".to_owned(),
         (SignalKind::Xid, Some(code)) => format!("xid.{code}"),
         (SignalKind::Sxid, Some(code)) => format!("sxid.{code}"),
         (kind, _) => kind.name().to_owned(),
     }
-}
-
-/// The repeat rule of application faults: two different jobs with the same fault on one GPU inside
-/// `timers.repeat` make the GPU suspect; one job that fails in a loop does not. Xid 13 needs its GPC and TPC
-/// compared and is not judged here.
-fn repeated(state: &State, alert: &Alert, out: &mut Decisions) {
-    let (Some(node), Some(gpu)) = (alert.node, alert.gpu) else { return };
-    let counts = alert.subject.kind == SubjectKind::Job
-        && alert.state == AlertState::Firing
-        && alert.impact >= Impact::Minor
-        && alert.condition != "xid.13";
-    if !counts {
-        return;
-    }
-    let condition = format!("{}.repeat", alert.condition);
-    let on_gpu = |other: &&Alert| other.node == Some(node) && other.gpu == Some(gpu);
-    let mut others = state.alerts.values().filter(on_gpu);
-    let another_job = others.clone().any(|other| {
-        other.condition == alert.condition
-            && other.subject.kind == SubjectKind::Job
-            && other.subject.id != alert.subject.id
-            && alert.raised_at.since(other.raised_at) <= state.config.timers.repeat.0
-    });
-    // One that is as new as this alert has judged it already, even where a person has ended it since.
-    let judged = others.any(|other| other.condition == condition && other.raised_at >= alert.raised_at);
-    if another_job && !judged {
-        raise_repeated(state, alert, node, gpu, condition, out);
-    }
-}
-
-fn raise_repeated(
-    state: &State,
-    alert: &Alert,
-    node: NodeId,
-    gpu: u32,
-    condition: String,
-    out: &mut Decisions,
-) {
-    let Some(node) = state.nodes.get(&node) else { return };
-    let Some(pci) = node.gpus.get(&gpu).map(|gpu| gpu.pci) else { return };
-    let subject = subject::of_gpu(node, pci);
-    let key = AlertKey { kind: subject.kind, subject: subject.id.clone(), condition: condition.clone() };
-    if state.open_alerts.contains_key(&key) {
-        return;
-    }
-    Raise {
-        condition,
-        subject,
-        node: Some(node.id),
-        gpu: Some(gpu),
-        impact: Impact::Minor,
-        classifications: BTreeSet::new(),
-        first_at: alert.first_at,
-        event: true,
-        runbook: None,
-        episode: None,
-    }
-    .push(out);
 }

@@ -4,15 +4,17 @@
 //! stands in its classifications; nobody decides by the name of a condition. An event such as an Xid has no
 //! level: only a verified step newer than its last occurrence ends it, or a person with a reason (ruling 9).
 
+pub(crate) mod companion;
 mod episode;
 mod level;
+mod repeat;
 pub(crate) mod subject;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
 
-use provost_model::body::{AlertChanged, AlertRaised, Body};
+use provost_model::body::{AlertChanged, AlertRaised, Body, EpisodeKey};
 use provost_model::ids::NodeId;
 use provost_model::record::{Class, Record, SubjectKind};
 use provost_model::response::{AlertState, Classification};
@@ -20,7 +22,7 @@ use provost_model::signal::Impact;
 use provost_model::time::Timestamp;
 
 use crate::event::{Decisions, Event};
-use crate::state::{Alert, AlertKey, State, TimerKey};
+use crate::state::{Alert, AlertKey, State, TimerKey, Timers};
 
 /// Records that are kept as evidence: the first, and the last ones.
 const MAX_EVIDENCE: usize = 8;
@@ -55,10 +57,18 @@ pub(crate) fn apply_raised(state: &mut State, record: &Record, data: &AlertRaise
         incident: None,
         runbook: data.runbook.clone(),
     };
+    judged(&mut state.timers, data.episode.as_ref());
     state.open_alerts.insert(key_of(&alert), alert.id);
     state.dirty.alerts.insert(alert.id);
     state.dirty.nodes.extend(alert.node);
     state.alerts.insert(alert.id, alert);
+}
+
+/// The episode waits for nothing any more.
+fn judged(timers: &mut Timers, episode: Option<&EpisodeKey>) {
+    if let Some(key) = episode {
+        timers.set(TimerKey::Episode(key.clone()), None);
+    }
 }
 
 pub(crate) fn apply_changed(state: &mut State, record: &Record, data: &AlertChanged) {
@@ -71,6 +81,10 @@ pub(crate) fn apply_changed(state: &mut State, record: &Record, data: &AlertChan
     alert.last_at = data.last_at;
     alert.impact = data.impact;
     alert.classifications = data.classifications.clone();
+    if data.runbook.is_some() {
+        alert.runbook.clone_from(&data.runbook);
+    }
+    judged(&mut state.timers, data.episode.as_ref());
     if let Some(episode) = data.episode.as_ref().and_then(|key| state.episodes.get_mut(key)) {
         episode.alert = Some(alert.id);
         alert.evidence.push(episode.seq);
@@ -120,7 +134,7 @@ pub(crate) fn key_of(alert: &Alert) -> AlertKey {
 
 /// Judges what this turn touched: episodes, sources, jobs that ended, waits that are over.
 pub(crate) fn react(state: &State, now: Timestamp, out: &mut Decisions) {
-    episode::react(state, out);
+    episode::react(state, now, out);
     level::react(state, now, out);
     end_of_jobs(state, out);
 }
@@ -153,6 +167,7 @@ pub(crate) fn changed(alert: &Alert, to: AlertState, why: &str) -> AlertChanged 
         why: why.to_owned(),
         impact: alert.impact,
         classifications: alert.classifications.clone(),
+        runbook: None,
         episode: None,
     }
 }
@@ -206,7 +221,7 @@ struct Raise {
     first_at: Timestamp,
     event: bool,
     runbook: Option<String>,
-    episode: Option<provost_model::body::EpisodeKey>,
+    episode: Option<EpisodeKey>,
 }
 
 impl Raise {

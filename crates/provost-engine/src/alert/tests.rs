@@ -34,8 +34,9 @@ fn what_an_xid_raises() {
     };
     check(79, false, Some("xid.79 gpu003/3 Critical blocks gpu-lost"));
     check(79, true, Some("xid.79 gpu003/3 Critical blocks gpu-lost"));
-    check(95, false, Some("xid.95 gpu003/3 Critical blocks gpu-fault-unclassified"));
-    check(119, false, Some("xid.119 gpu003/3 Critical blocks gpu-fault-unclassified"));
+    check(95, false, Some("xid.95 gpu003/3 Critical blocks gpu-memory-uncorrectable"));
+    check(119, false, Some("xid.119 gpu003/3 Critical blocks gpu-reset-needed"));
+    check(167, false, Some("xid.167 gpu003/3 Critical blocks gpu-fault-unclassified"));
     check(13, true, Some("xid.13 job Minor - application-fault"));
     check(31, true, Some("xid.31 job Minor - application-fault"));
     check(43, true, Some("xid.43 job Info - application-fault"));

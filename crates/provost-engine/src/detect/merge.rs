@@ -52,6 +52,8 @@ struct Verdict {
     clears: bool,
     fatal: Option<bool>,
     advice: Option<u32>,
+    /// Xid 13: where on the GPU. A defect stays in one place, so every place counts.
+    cluster: (Option<u32>, Option<u32>),
     historic: bool,
 }
 
@@ -62,6 +64,7 @@ impl Verdict {
             clears: signal.fields.clears,
             fatal: signal.fields.fatal,
             advice: signal.fields.recovery_to,
+            cluster: (signal.fields.gpc, signal.fields.tpc),
             historic: signal.historic,
         }
     }
@@ -80,7 +83,7 @@ impl Merger {
         if let Some(open) = self.open.get_mut(&key) {
             if now.since(open.last_at) < self.window {
                 open.last_at = now;
-                if open.verdicts.contains(&verdict) || open.verdicts.len() >= MAX_VERDICTS {
+                if open.knows(&verdict) || open.verdicts.len() >= MAX_VERDICTS {
                     open.pending += 1;
                     return None;
                 }
@@ -160,6 +163,14 @@ impl Merger {
 }
 
 impl Open {
+    /// The verdict is no news. Of advice the last word counts, so an older one that comes back is news.
+    fn knows(&self, verdict: &Verdict) -> bool {
+        match verdict.advice {
+            Some(_) => self.verdicts.last() == Some(verdict),
+            None => self.verdicts.contains(verdict),
+        }
+    }
+
     fn repeats(&mut self, key: &EpisodeKey) -> Option<Input> {
         let count = std::mem::take(&mut self.pending);
         (count > 0).then(|| Input::Repeats { key: key.clone(), count, last_at: self.last_at })
@@ -223,8 +234,10 @@ mod tests {
         };
         assert!(with(4));
         assert!(with(1));
+        assert!(!with(1));
+        assert!(with(4), "the last word counts, so it must be heard");
         assert!(!with(4));
-        assert_eq!((10..40).filter(|advice| with(*advice)).count(), MAX_VERDICTS - 2);
+        assert_eq!((10..40).filter(|advice| with(*advice)).count(), MAX_VERDICTS - 3);
     }
 
     #[test]

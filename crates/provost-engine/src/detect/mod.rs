@@ -21,12 +21,14 @@ use serde::de::value::StrDeserializer;
 
 pub use merge::Merger;
 
-use crate::alert::subject;
+use crate::alert::{companion, subject};
 use crate::event::{Decisions, Event};
-use crate::state::{Episode, Job, Node, State};
+use crate::state::{Episode, Job, Node, Occurrence, State, TimerKey};
 
 /// Episodes that are kept at most; the oldest goes first.
 const MAX_EPISODES: usize = 65_536;
+/// Occurrences before the last that an episode remembers.
+const MAX_EARLIER: usize = 32;
 /// Texts of a signal that stand in plain fields are cut to this many characters.
 const MAX_TEXT: usize = 64;
 
@@ -74,6 +76,7 @@ pub(crate) fn key_of(signal: &Signal) -> EpisodeKey {
 }
 
 pub(crate) fn apply_opened(state: &mut State, record: &Record, data: &EpisodeOpened) {
+    let before = state.episodes.remove(&data.key);
     let episode = Episode {
         seq: record.seq,
         impact: data.impact,
@@ -86,12 +89,24 @@ pub(crate) fn apply_opened(state: &mut State, record: &Record, data: &EpisodeOpe
         historic: data.historic,
         trust: data.trust,
         job: data.job.clone(),
+        earlier: before.map(|before| earlier(state, before, record.at)).unwrap_or_default(),
         alert: None,
     };
+    let wait = companion::waits_until(state, &data.key, &episode);
+    state.timers.set(TimerKey::Episode(data.key.clone()), wait);
     state.episodes.insert(data.key.clone(), episode);
     state.episode_order.push_back((record.seq, record.at, data.key.clone()));
     forget_old(state, record.at);
     state.dirty.episodes.insert(data.key.clone());
+}
+
+/// What an episode and those before it have seen, as far as the repeat rules may still need it.
+fn earlier(state: &State, before: Episode, now: Timestamp) -> Vec<Occurrence> {
+    let last = Occurrence::of(&before);
+    let recent = |seen: &Occurrence| now.since(seen.at) <= state.config.timers.repeat.0;
+    let mut seen: Vec<Occurrence> = before.earlier.into_iter().chain(last).filter(recent).collect();
+    seen.drain(..seen.len().saturating_sub(MAX_EARLIER));
+    seen
 }
 
 /// Drops what cannot repeat any more, and the oldest where there are too many.
@@ -106,6 +121,7 @@ fn forget_old(state: &mut State, now: Timestamp) {
             if !too_many && now.since(episode.last_at) <= repeat {
                 break;
             }
+            state.timers.set(TimerKey::Episode(key.clone()), None);
             state.episodes.remove(key);
         }
         state.episode_order.pop_front();
@@ -194,6 +210,7 @@ pub(crate) fn on_repeats(
         why: "seen_again".to_owned(),
         impact: alert.impact,
         classifications: alert.classifications.clone(),
+        runbook: None,
         episode: None,
     };
     let event = Event::new(Class::Detection, Body::AlertChanged(changed));

@@ -252,6 +252,36 @@ fn out_incident_hold(incident: &Incident, node: &Node, alert: &Alert, isolation:
     out.push(event.about(node.subject()).of_incident(&incident.number));
 }
 
+/// Holds a node for an incident whose runbook has come so far, where the isolation budget has room.
+pub(crate) fn hold_for(
+    state: &State,
+    now: Timestamp,
+    incident: &Incident,
+    node: &Node,
+    alert: &Alert,
+    out: &mut Decisions,
+) {
+    if !is_held_for(state, incident, node.id) && governor::may_isolate(state, now, node.id).is_ok() {
+        let isolation = containment::speaking_hold(state, node.id).is_none();
+        out_incident_hold(incident, node, alert, isolation, out);
+    }
+}
+
+/// The incident holds the node.
+pub(crate) fn is_held_for(state: &State, incident: &Incident, node: NodeId) -> bool {
+    let owner = HoldOwner::Incident(incident.number.clone());
+    state.holds_on(node).any(|hold| hold.owner == owner)
+}
+
+/// An open alert of the incident wants the node held.
+pub(crate) fn is_wanted(state: &State, incident: &Incident, node: NodeId) -> bool {
+    incident.alerts.iter().filter_map(|id| state.alerts.get(id)).any(|alert| {
+        alert.node == Some(node)
+            && alert.state != AlertState::Resolved
+            && alert.classifications.contains(&Classification::BlocksPlacement)
+    })
+}
+
 /// Says once that an isolation waits, and again when the wait turned out too short.
 fn defer(
     state: &State,

@@ -18,6 +18,9 @@ use crate::state::{Alert, Incident, State};
 /// A condition that comes back within this time on the same subject is the same incident (03 §2.4).
 const REOPEN: Duration = Duration::from_secs(24 * 3_600);
 
+/// Runbook of faults that break NVLink.
+const NVLINK: &str = "nvlink-fatal";
+
 pub(super) fn react(state: &State, now: Timestamp, out: &mut Decisions) {
     // Two alerts of one subject in one turn: the second joins in the next round.
     let mut handled = BTreeSet::new();
@@ -51,9 +54,15 @@ fn place_of(alert: &Alert) -> (SubjectKind, String) {
 fn place(state: &State, alert: &Alert, opened: u32, now: Timestamp, out: &mut Decisions) -> bool {
     let about = place_of(alert);
     let same = |incident: &&Incident| alerts(state, incident).any(|other| place_of(other) == about);
+    let same_domain =
+        |incident: &&Incident| alerts(state, incident).any(|other| is_same_domain(alert, other));
     let mut candidates = state.incidents.values().rev();
     if let Some(incident) = candidates.clone().filter(|incident| incident.state.is_open()).find(same) {
         attach(incident, alert, "same_subject", out);
+        return false;
+    }
+    if let Some(incident) = candidates.clone().filter(|incident| incident.state.is_open()).find(same_domain) {
+        attach(incident, alert, "same_nvlink_domain", out);
         return false;
     }
     let came_back = candidates.find(|incident| {
@@ -72,6 +81,13 @@ fn place(state: &State, alert: &Alert, opened: u32, now: Timestamp, out: &mut De
     }
     open(state, alert, opened, now, out);
     true
+}
+
+/// A link has two ends, and a switch has many links: what breaks NVLink on one node is one fault, whoever says so.
+fn is_same_domain(alert: &Alert, other: &Alert) -> bool {
+    let breaks =
+        |alert: &Alert| alert.runbook.as_deref() == Some(NVLINK) && alert.state != AlertState::Resolved;
+    alert.node.is_some() && alert.node == other.node && breaks(alert) && breaks(other)
 }
 
 fn attach(incident: &Incident, alert: &Alert, reason: &str, out: &mut Decisions) {

@@ -17,6 +17,7 @@ pub(super) fn over(state: &State, run: &Execution, runbook: &Runbook) -> Option<
     let incident = run.incident.and_then(|id| state.incidents.get(&id))?;
     let alerts: Vec<&Alert> = alerts_of(state, incident, &run.runbook).collect();
     match point_of_no_return(run, runbook) {
+        None if super::precedence::yields(state, incident, &run.runbook, run.gpu) => Some("superseded"),
         None => {
             let cleared = !alerts.is_empty() && alerts.iter().all(|a| a.state == AlertState::Resolved);
             (cleared || !incident.state.is_open()).then_some("cause_cleared")

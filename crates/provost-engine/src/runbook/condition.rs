@@ -1,5 +1,7 @@
 //! `when`: a tiny, total language. Terms joined by `and`, each may begin with `not`; no side effects, no loops.
 
+use provost_model::runbook::StepState;
+
 use crate::state::Execution;
 
 /// One condition: every term must hold.
@@ -15,6 +17,12 @@ enum Term {
     SlotNeedsSpare,
     /// `node.has_jobs`: a job holds the node.
     NodeHasJobs,
+    /// `fault.contained`: the driver says that the memory error hit nobody but the program that owned the data.
+    FaultContained,
+    /// `fault.wants_reset`: a reset of the GPU may bring it back; not so where the driver advises more.
+    FaultWantsReset,
+    /// `done.STEP`: an earlier step succeeded.
+    Done { step: String },
     /// `answer.STEP.FIELD == VALUE`; an answer that was not given equals nothing.
     Answer { step: String, field: String, value: String },
 }
@@ -25,11 +33,17 @@ pub(crate) trait Facts {
     fn slot_needs_spare(&self) -> bool;
     /// See [`Term::NodeHasJobs`].
     fn node_has_jobs(&self) -> bool;
+    /// See [`Term::FaultContained`].
+    fn fault_contained(&self) -> bool;
+    /// See [`Term::FaultWantsReset`].
+    fn fault_wants_reset(&self) -> bool;
 }
 
 /// The text is no condition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is none of slot.needs_spare, node.has_jobs, answer.STEP.FIELD == VALUE")]
+#[error(
+    "`{text}` is none of slot.needs_spare, node.has_jobs, fault.contained, fault.wants_reset, done.STEP, answer.STEP.FIELD == VALUE"
+)]
 pub struct ConditionError {
     text: String,
 }
@@ -48,7 +62,15 @@ impl Condition {
     pub(crate) fn answers(&self) -> impl Iterator<Item = (&str, &str)> {
         self.terms.iter().filter_map(|(_, term)| match term {
             Term::Answer { step, field, .. } => Some((step.as_str(), field.as_str())),
-            Term::SlotNeedsSpare | Term::NodeHasJobs => None,
+            _ => None,
+        })
+    }
+
+    /// Steps whose success it asks for.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &str> {
+        self.terms.iter().filter_map(|(_, term)| match term {
+            Term::Done { step } => Some(step.as_str()),
+            _ => None,
         })
     }
 
@@ -58,6 +80,11 @@ impl Condition {
             let is = match term {
                 Term::SlotNeedsSpare => facts.slot_needs_spare(),
                 Term::NodeHasJobs => facts.node_has_jobs(),
+                Term::FaultContained => facts.fault_contained(),
+                Term::FaultWantsReset => facts.fault_wants_reset(),
+                Term::Done { step } => {
+                    run.steps.iter().any(|run| run.id == *step && run.state == StepState::Succeeded)
+                }
                 Term::Answer { step, field, value } => {
                     let asked = run.steps.iter().find(|run| run.id == *step);
                     asked.and_then(|run| run.answers.get(field)).is_some_and(|answer| answer == value)
@@ -66,6 +93,10 @@ impl Condition {
             is == *expected
         })
     }
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }
 
 fn parse_term(text: &str) -> Result<(bool, Term), ConditionError> {
@@ -80,7 +111,12 @@ fn parse_term(text: &str) -> Result<(bool, Term), ConditionError> {
             let term = match term {
                 "slot.needs_spare" => Term::SlotNeedsSpare,
                 "node.has_jobs" => Term::NodeHasJobs,
-                _ => return Err(error()),
+                "fault.contained" => Term::FaultContained,
+                "fault.wants_reset" => Term::FaultWantsReset,
+                _ => match term.strip_prefix("done.").filter(|step| is_word(step)) {
+                    Some(step) => Term::Done { step: step.to_owned() },
+                    None => return Err(error()),
+                },
             };
             return Ok((expected, term));
         }
@@ -88,11 +124,8 @@ fn parse_term(text: &str) -> Result<(bool, Term), ConditionError> {
     };
     let (step, field) =
         left.trim().strip_prefix("answer.").and_then(|path| path.split_once('.')).ok_or_else(error)?;
-    let word = |text: &str| {
-        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
-    };
     let value = value.trim();
-    if !word(step) || !word(field) || !word(value) {
+    if !is_word(step) || !is_word(field) || !is_word(value) {
         return Err(error());
     }
     let term = Term::Answer { step: step.to_owned(), field: field.to_owned(), value: value.to_owned() };

@@ -61,10 +61,14 @@ pub fn parse(yaml: &str) -> Result<Runbook, ParseError> {
 }
 
 /// The runbooks that Provost brings along: id and YAML.
-pub const fn builtin() -> [(&'static str, &'static str); 3] {
+pub const fn builtin() -> [(&'static str, &'static str); 7] {
     [
         ("application-fault", include_str!("../../../../runbooks/application-fault.yaml")),
         ("gpu-fault-unclassified", include_str!("../../../../runbooks/gpu-fault-unclassified.yaml")),
         ("gpu-lost", include_str!("../../../../runbooks/gpu-lost.yaml")),
+        ("gpu-memory-uncorrectable", include_str!("../../../../runbooks/gpu-memory-uncorrectable.yaml")),
+        ("gpu-reset-needed", include_str!("../../../../runbooks/gpu-reset-needed.yaml")),
+        ("nvlink-fatal", include_str!("../../../../runbooks/nvlink-fatal.yaml")),
+        ("row-remap-pending", include_str!("../../../../runbooks/row-remap-pending.yaml")),
     ]
 }

@@ -186,6 +186,9 @@ fn lint_condition(findings: &mut Findings, path: &str, earlier: &[Step], step: &
         Ok(condition) => condition,
         Err(error) => return findings.add(&format!("{path}.when"), &error.to_string()),
     };
+    for asked in condition.steps().filter(|asked| !earlier.iter().any(|step| step.id == **asked)) {
+        findings.add(&format!("{path}.when"), &format!("`done.{asked}` is no earlier step"));
+    }
     for (asked, field) in condition.answers() {
         let question = earlier
             .iter()
@@ -210,9 +213,22 @@ fn lint_condition(findings: &mut Findings, path: &str, earlier: &[Step], step: &
 fn lint_order(findings: &mut Findings, path: &str, earlier: &[Step], step: &Step) {
     let uses = |step: &Step, name: &str| step.action.as_deref() == Some(name);
     if uses(step, "evidence.collect")
-        && earlier.iter().any(|step| step.human.is_some() || uses(step, "node.revalidate"))
+        && earlier
+            .iter()
+            .any(|step| step.human.is_some() || uses(step, "gpu.reset") || uses(step, "node.revalidate"))
     {
         findings.add(&format!("{path}.use"), "evidence must be collected before anybody touches the node");
+    }
+    if uses(step, "gpu.reset") {
+        let before = |name: &str| earlier.iter().any(|step| uses(step, name) && step.when.is_none());
+        if !before("node.await_idle") {
+            let expected = "needs an earlier step `node.await_idle` without `when`: a reset ends what runs";
+            findings.add(&format!("{path}.use"), expected);
+        }
+        if !before("evidence.collect") {
+            let expected = "needs an earlier step `evidence.collect` without `when`: a reset takes it away";
+            findings.add(&format!("{path}.use"), expected);
+        }
     }
     if uses(step, "node.release") {
         let tested = earlier.iter().rev().find(|step| step.human.is_some() || uses(step, "node.revalidate"));

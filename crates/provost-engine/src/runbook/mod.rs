@@ -15,6 +15,7 @@ mod fold;
 mod lint;
 mod neighbours;
 mod phase;
+mod precedence;
 mod propose;
 mod schema;
 
@@ -64,7 +65,7 @@ pub(crate) const fn acts(state: ExecutionState) -> bool {
 
 /// Waits in which an execution does nothing to its node: another may act in the meantime, as when the jobs that
 /// the first waits for hold a second GPU that is lost.
-const PASSIVE: [&str; 5] = ["jobs", "second_look", "soak", "spare", "spare_jobs"];
+const PASSIVE: [&str; 7] = ["all_clear", "jobs", "quiet", "second_look", "soak", "spare", "spare_jobs"];
 
 /// The execution acts and does not merely wait for others: it holds its node's lock and counts as a disruption.
 pub(crate) fn is_at_work(run: &Execution) -> bool {

@@ -7,11 +7,12 @@ use provost_model::ids::{ExecutionId, IncidentId};
 use provost_model::policy::Mode;
 use provost_model::record::{Class, SubjectKind};
 use provost_model::response::AlertState;
-use provost_model::runbook::{ExecutionState, IncidentUse, Runbook};
+use provost_model::runbook::{ExecutionState, IncidentUse, Runbook, Scope};
 use provost_model::scheduler::JobKey;
 use provost_model::time::Timestamp;
 
 use super::executor::MODE_OBSERVE;
+use super::precedence;
 use crate::event::{Decisions, Event};
 use crate::state::{Alert, Execution, Incident, State};
 
@@ -48,6 +49,9 @@ fn for_incident(state: &State, incident: &Incident, out: &mut Decisions) {
     }
     for (name, alert) in wanted {
         let Some((version, _)) = published(state, name, IncidentUse::Required) else { continue };
+        if precedence::yields(state, incident, name, alert.gpu) {
+            continue;
+        }
         if alert.node.or(incident.node).is_some() && due(state, incident, name) {
             let created = create(state, incident, name, version, Some(alert), out.id());
             out.push(created);
@@ -77,7 +81,7 @@ fn due(state: &State, incident: &Incident, runbook: &str) -> bool {
     }
     let by_itself = match last.why.as_str() {
         "fault_recurred" => return true,
-        "cause_cleared" => true,
+        "cause_cleared" | "superseded" => true,
         _ => last.state == ExecutionState::Succeeded,
     };
     // A line that came during the last steps may have raised its alert only after them.
@@ -96,7 +100,8 @@ pub(super) fn create(
     id: ExecutionId,
 ) -> Event {
     let node = alert.and_then(|alert| alert.node).or(incident.node);
-    let gpu = alert.and_then(|alert| alert.gpu);
+    let scope = state.runbooks.get(version).map(|runbook| runbook.scope).unwrap_or_default();
+    let gpu = alert.and_then(|alert| alert.gpu).filter(|_| scope == Scope::Gpu);
     let name = node.and_then(|id| state.nodes.get(&id)).map_or("-", |node| node.name.as_str());
     let gpu_name = gpu.map_or_else(|| "-".to_owned(), |gpu| gpu.to_string());
     let body = Body::ExecutionCreated(ExecutionCreated {

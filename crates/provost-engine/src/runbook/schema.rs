@@ -26,6 +26,10 @@ pub fn schema() -> Value {
                 "description": "R0 observes, R1 is reversible on one node, R2 disrupts one node, R3 touches several nodes or data and needs one approval, R4 touches the fleet and needs two",
             },
             "incident": { "enum": ["required", "none"], "default": "required" },
+            "scope": {
+                "enum": ["gpu", "node"], "default": "gpu",
+                "description": "what an execution is about: the GPU of its alert, or the whole node with every job on it",
+            },
             "steps": {
                 "type": "array", "minItems": 1, "maxItems": MAX_STEPS, "items": { "$ref": "#/$defs/step" },
             },
@@ -52,7 +56,7 @@ fn step(actions: &[Value]) -> Value {
             "with": { "type": "object", "additionalProperties": { "type": "string" } },
             "when": {
                 "type": "string",
-                "description": "slot.needs_spare, node.has_jobs, answer.STEP.FIELD == VALUE or != VALUE; `not` before a term, `and` between terms",
+                "description": "slot.needs_spare, node.has_jobs, fault.contained, fault.wants_reset, done.STEP, answer.STEP.FIELD == VALUE or != VALUE; `not` before a term, `and` between terms",
             },
             "timeout": { "$ref": "#/$defs/span", "description": "of one attempt, or of the wait for a person" },
             "retry": {

@@ -50,7 +50,7 @@ pub(crate) fn apply_started(state: &mut State, record: &Record, _: &ControllerSt
 
 pub(crate) fn apply_config(state: &mut State, data: &ConfigApplied) {
     let inventory = std::mem::take(&mut state.config.inventory);
-    state.config = data.config.clone();
+    state.config.clone_from(&data.config);
     state.config.inventory = inventory;
     state.file_modes = data.file_modes.clone();
     state.dirty.all = true;

@@ -59,7 +59,7 @@ fn apply_file(state: &State, file: &EngineConfig, out: &mut Decisions) {
         .collect();
     let in_force = EngineConfig { inventory: Vec::new(), ..state.config.clone() };
     if config != in_force || *before != after {
-        let body = Body::ConfigApplied(ConfigApplied { config, file_modes: after });
+        let body = Body::ConfigApplied(ConfigApplied { config: Box::new(config), file_modes: after });
         out.push(Event::new(Class::Administration, body));
     }
 }

@@ -33,8 +33,35 @@ pub struct Episode {
     pub trust: Trust,
     /// Job on the device.
     pub job: Option<JobKey>,
+    /// What was seen under the same key before, with its job; the newest last, bounded.
+    pub earlier: Vec<Occurrence>,
     /// The alert that it belongs to.
     pub alert: Option<AlertId>,
+}
+
+/// A fault of a job, as far as the repeat rules need it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Occurrence {
+    /// When it came to the controller last.
+    pub at: Timestamp,
+    /// Job.
+    pub job: JobKey,
+    /// Xid 13: graphics processing cluster.
+    pub gpc: Option<u32>,
+    /// Xid 13: texture processing cluster.
+    pub tpc: Option<u32>,
+}
+
+impl Occurrence {
+    /// What an episode says; nothing where no job was on the device.
+    pub(crate) fn of(episode: &Episode) -> Option<Occurrence> {
+        Some(Occurrence {
+            at: episode.last_at,
+            job: episode.job.clone()?,
+            gpc: episode.fields.gpc,
+            tpc: episode.fields.tpc,
+        })
+    }
 }
 
 /// What makes two alerts of the site the same.

@@ -50,6 +50,7 @@ impl State {
         let due: Vec<TimerKey> = self.timers.due(now).cloned().collect();
         for key in due {
             match key {
+                TimerKey::Episode(key) => drop(self.dirty.episodes.insert(key)),
                 TimerKey::Alert(id) => drop(self.dirty.alerts.insert(id)),
                 TimerKey::Incident(id) => drop(self.dirty.incidents.insert(id)),
                 TimerKey::Hold(id) => {

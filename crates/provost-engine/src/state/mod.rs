@@ -20,7 +20,7 @@ mod recovery;
 mod response;
 mod timers;
 
-pub use detection::{Alert, AlertKey, Episode};
+pub use detection::{Alert, AlertKey, Episode, Occurrence};
 pub use dirty::Dirty;
 pub use effects::{OpenEffect, Outstanding, outstanding};
 pub use fleet::{AgentFacts, EnrolmentToken, Node, Reconcile, Slot, SourceHealth};

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use provost_model::body::EpisodeKey;
 use provost_model::ids::{AlertId, ExecutionId, HoldId, IncidentId, NodeId, SlotId};
 use provost_model::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,8 @@ use super::State;
 /// What a deadline belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TimerKey {
+    /// End of an episode's wait for companions.
+    Episode(EpisodeKey),
     /// `clear_hold` of an alert.
     Alert(AlertId),
     /// `resolve_hold`, acknowledgement of an incident.

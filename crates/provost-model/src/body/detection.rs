@@ -102,12 +102,15 @@ pub struct AlertChanged {
     /// Last evidence.
     pub last_at: Timestamp,
     /// Code of the rule: `seen_again`, `level_false`, `level_true`, `clear_hold`, `verified`, `person`,
-    /// `job_ended`.
+    /// `job_ended`, `companion`, `all_clear`.
     pub why: String,
     /// Gravity from here on; only the worst evidence counts.
     pub impact: Impact,
     /// Implications from here on.
     pub classifications: BTreeSet<Classification>,
+    /// Runbook from here on, where the evidence calls for another.
+    #[serde(default)]
+    pub runbook: Option<String>,
     /// Episode that is new evidence.
     pub episode: Option<EpisodeKey>,
 }

@@ -25,7 +25,7 @@ pub struct ControllerStarted {
 pub struct ConfigApplied {
     /// Everything but the inventory, which may be larger than a record: `inventory` is empty here. Modes are those
     /// in force: a person's change outlives a restart until the file's own word changes.
-    pub config: EngineConfig,
+    pub config: Box<EngineConfig>,
     /// Modes as the file gives them, so that the next start can tell whether the file changed its word.
     pub file_modes: FileModes,
 }

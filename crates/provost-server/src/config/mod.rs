@@ -369,7 +369,7 @@ fn read_governor(mut section: Section<'_, '_>, findings: &mut Findings<'_>) -> G
 
 fn read_timers(mut section: Section<'_, '_>, findings: &mut Findings<'_>) -> Timers {
     let mut timers = Timers::default();
-    let fields: [(&'static str, &mut Span); 15] = [
+    let fields: [(&'static str, &mut Span); 19] = [
         ("merge", &mut timers.merge),
         ("clear_hold", &mut timers.clear_hold),
         ("resolve_hold", &mut timers.resolve_hold),
@@ -384,6 +384,10 @@ fn read_timers(mut section: Section<'_, '_>, findings: &mut Findings<'_>) -> Tim
         ("drain", &mut timers.drain),
         ("failed_job", &mut timers.failed_job),
         ("repeat", &mut timers.repeat),
+        ("companions", &mut timers.companions),
+        ("quiet", &mut timers.quiet),
+        ("advice", &mut timers.advice),
+        ("remap", &mut timers.remap),
         ("ack", &mut timers.ack),
     ];
     for (key, field) in fields {

@@ -19,7 +19,16 @@ use super::Violation;
 const APPLICATION: [&str; 4] = ["xid.13", "xid.31", "xid.43", "xid.45"];
 
 /// Waits in which an execution does nothing.
-const IDLE_WAITS: [&str; 5] = ["jobs", "second_look", "soak", "spare", "spare_jobs"];
+const IDLE_WAITS: [&str; 7] = ["all_clear", "jobs", "quiet", "second_look", "soak", "spare", "spare_jobs"];
+
+/// The execution carries out this action now.
+fn is_at(state: &State, run: &Execution, action: &str) -> bool {
+    state.runbooks.get(&run.version).is_some_and(|runbook| {
+        let mut steps = runbook.steps.iter().zip(&run.steps);
+        steps
+            .any(|(step, record)| step.action.as_deref() == Some(action) && record.state == StepState::Acting)
+    })
+}
 
 /// What is remembered about the records.
 #[derive(Debug, Default)]
@@ -109,8 +118,14 @@ impl Records {
             let incident = state.incident_by_number(number);
             let mut alerts =
                 incident.into_iter().flat_map(|i| &i.alerts).filter_map(|id| state.alerts.get(id));
-            if !alerts.any(|alert| alert.classifications.contains(&Classification::BlocksPlacement)) {
-                return fail("only what blocks placement holds a node", number.clone());
+            let blocks = alerts.any(|alert| alert.classifications.contains(&Classification::BlocksPlacement));
+            let by_runbook = incident.is_some_and(|incident| {
+                let runs = incident.executions.iter().filter_map(|id| state.executions.get(id));
+                runs.filter(|run| run.node == Some(data.node)).any(|run| is_at(state, run, "node.hold"))
+            });
+            if !blocks && !by_runbook {
+                let promise = "only what blocks placement, or a step that says so, holds a node";
+                return fail(promise, number.clone());
             }
         }
         // A node that is held already loses nothing by another hold.

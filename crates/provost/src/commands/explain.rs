@@ -14,7 +14,7 @@ use crate::output;
 /// Reads, explains, prints; constant memory however long the log is.
 pub fn run(command: &Explain, format: Format) -> Result<(), Error> {
     if command.catalogue {
-        return output::print(&catalogue());
+        return output::print(&super::faults::page(&Catalogue::embedded()));
     }
     let path = command.file.as_deref().unwrap_or(Path::new("-"));
     let reader: Box<dyn BufRead> = if path == Path::new("-") {
@@ -71,28 +71,4 @@ fn told(row: &serde_json::Value) -> String {
         field("meaning"),
         field("action"),
     )
-}
-
-/// The catalogue's reference page.
-fn catalogue() -> String {
-    let catalogue = Catalogue::embedded();
-    let mut page =
-        "# Xids\n\nWhat each driver error means, how grave it is, and what follows. Generated from \
-                    `catalogue/xid.csv`.\n\n\
-                    | Xid | name | impact | implies | runbook | meaning | what to do |\n\
-                    |---|---|---|---|---|---|---|\n"
-            .to_owned();
-    for (code, entry) in catalogue.xids() {
-        let row = serde_json::json!({"impact": entry.impact, "implies": entry.classifications, "runbook": entry.runbook});
-        page += &format!(
-            "| {code} | {} | {} | {} | {} | {} | {} |\n",
-            entry.name,
-            output::field(&row, "impact"),
-            output::field(&row, "implies"),
-            output::field(&row, "runbook"),
-            entry.meaning,
-            entry.action,
-        );
-    }
-    page
 }

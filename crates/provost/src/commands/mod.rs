@@ -4,6 +4,7 @@ mod ask;
 mod corpus;
 mod demo;
 mod explain;
+mod faults;
 mod journal;
 mod local;
 mod reference;

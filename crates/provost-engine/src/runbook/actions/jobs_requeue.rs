@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use provost_model::effect::{Effect, EffectResult};
+use provost_model::runbook::StepState;
 use provost_model::scheduler::{JobKey, JobState};
 use provost_model::time::Timestamp;
 
@@ -44,8 +45,12 @@ fn contained(ctx: &Context<'_>) -> bool {
 pub(super) fn late(ctx: &Context<'_>) -> Vec<Effect> {
     let runbook = ctx.state.runbooks.get(&ctx.run.version);
     let requeues = runbook.is_some_and(|runbook| {
-        let mut earlier = runbook.steps.iter().take_while(|step| step.id != ctx.step.id);
-        earlier.any(|step| step.action.as_deref() == Some(ACTION.name))
+        let steps = runbook.steps.iter().zip(&ctx.run.steps);
+        let mut earlier = steps.take_while(|(step, _)| step.id != ctx.step.id);
+        // Where that step did not apply, the fault hits no job that it left running.
+        earlier.any(|(step, record)| {
+            step.action.as_deref() == Some(ACTION.name) && record.state != StepState::Skipped
+        })
     });
     if !requeues {
         return Vec::new();

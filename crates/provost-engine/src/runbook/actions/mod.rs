@@ -2,28 +2,41 @@
 //! read back. Nothing here writes outside.
 
 mod evidence_collect;
+mod fault_settle;
+mod gpu_reset;
 mod jobs_note;
 mod jobs_requeue;
+mod node_await_gap;
 mod node_await_idle;
+mod node_hold;
 mod node_release;
 mod node_revalidate;
 mod slot_bind_spare;
 mod slot_return_spare;
 
+use provost_model::body::EpisodeKey;
+use provost_model::catalogue::Recovery;
 use provost_model::effect::{Effect, EffectResult};
+use provost_model::ids::AlertId;
 use provost_model::runbook::Step;
+use provost_model::signal::{Impact, SignalKind};
 use provost_model::time::Timestamp;
 
 use super::condition::Facts;
+use crate::alert::companion;
 use crate::event::Decisions;
-use crate::state::{Execution, Incident, Node, State, StepRun};
+use crate::state::{Alert, Execution, Incident, Node, State, StepRun};
 
 /// Every action, in the order of its name.
-pub(crate) const ACTIONS: [Action; 8] = [
+pub(crate) const ACTIONS: [Action; 12] = [
     evidence_collect::ACTION,
+    fault_settle::ACTION,
+    gpu_reset::ACTION,
     jobs_note::ACTION,
     jobs_requeue::ACTION,
+    node_await_gap::ACTION,
     node_await_idle::ACTION,
+    node_hold::ACTION,
     node_release::ACTION,
     node_revalidate::ACTION,
     slot_bind_spare::ACTION,
@@ -32,7 +45,7 @@ pub(crate) const ACTIONS: [Action; 8] = [
 
 /// The action of a name.
 pub(crate) fn find(name: &str) -> Option<&'static Action> {
-    static TABLE: [Action; 8] = ACTIONS;
+    static TABLE: [Action; 12] = ACTIONS;
     TABLE.iter().find(|action| action.name == name)
 }
 
@@ -129,6 +142,23 @@ impl<'a> Context<'a> {
         self.state.incidents.get(&self.run.incident?)
     }
 
+    /// The alerts of its incident that are not over and are about what it is about.
+    fn open_alerts(&self) -> impl Iterator<Item = &'a Alert> {
+        let (node, gpu) = (self.run.node, self.run.gpu);
+        let incident = self.incident().into_iter();
+        incident
+            .flat_map(|incident| crate::incident::open_alerts(self.state, incident))
+            .filter(move |alert| alert.node == node && (gpu.is_none() || alert.gpu == gpu))
+    }
+
+    /// A job holds the node, as far as the scheduler said last.
+    fn is_busy(&self) -> bool {
+        self.node().is_none_or(|node| {
+            let jobs = self.state.jobs_on(node.id).next().is_some();
+            node.scheduler.is_some() && (jobs || node.observed.as_ref().is_none_or(|seen| seen.busy))
+        })
+    }
+
     /// What was asked for in the running attempt, with its result where there is one.
     fn intents(&self) -> impl Iterator<Item = (&'a Effect, Option<&'a EffectResult>)> {
         let record = self.record;
@@ -169,6 +199,35 @@ impl Facts for Context<'_> {
 
     fn node_has_jobs(&self) -> bool {
         self.run.node.is_some_and(|node| self.state.jobs_on(node).next().is_some())
+    }
+
+    fn fault_contained(&self) -> bool {
+        let alerts: Vec<&Alert> = self.open_alerts().collect();
+        let critical = alerts.iter().filter(|alert| alert.impact == Impact::Critical);
+        let last = critical.map(|alert| alert.last_at).max();
+        let keys =
+            self.state.episodes.iter().filter(|(_, episode)| {
+                episode.alert.is_some_and(|id| alerts.iter().any(|alert| alert.id == id))
+            });
+        let contained =
+            |key: &EpisodeKey| last.is_some_and(|last| companion::is_contained(self.state, key, last));
+        keys.map(|(key, _)| key).filter(|key| key.kind == SignalKind::Xid).any(contained)
+    }
+
+    fn fault_wants_reset(&self) -> bool {
+        // The driver's last word; where it says nothing, a reset is the mildest that may help.
+        let ids: Vec<AlertId> = self
+            .open_alerts()
+            .filter(|alert| alert.condition == fault_settle::ADVICE)
+            .map(|alert| alert.id)
+            .collect();
+        let advice =
+            self.state.episodes.values().filter(|episode| episode.alert.is_some_and(|id| ids.contains(&id)));
+        let recovery =
+            advice.filter_map(|episode| episode.fields.recovery_to).map(Recovery::from_advice).max();
+        recovery.is_none_or(|recovery| {
+            matches!(recovery, Recovery::None | Recovery::ResetGpu | Recovery::DrainAndReset)
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod broken;
 mod definition;
+mod faults;
 mod people;
 mod reach;
 mod walk;

@@ -32,7 +32,7 @@ enum Happening {
 
 fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
-        2 => (1u8..4, 0u8..3, prop_oneof![Just(79u32), Just(31), Just(95)])
+        2 => (1u8..4, 0u8..3, prop_oneof![Just(79u32), Just(31), Just(95), Just(48), Just(63), Just(154), Just(74)])
             .prop_map(|(node, gpu, code)| Happening::Fault { node, gpu, code }),
         1 => (1u8..4, 0u8..3, any::<bool>())
             .prop_map(|(node, gpu, requeue)| Happening::Job { node, gpu, requeue }),
@@ -98,8 +98,11 @@ fn ask(site: &mut Site, what: u8) {
         4 => Action::RunAbort { execution },
         5 => Action::RunApprove { execution, approve: true, plan: run.plan },
         _ => {
-            let step = if run.runbook == "gpu-lost" { "repair" } else { "decide" };
-            let outcome = if run.runbook == "gpu-lost" { "reseated" } else { "reset" };
+            let (step, outcome) = match run.runbook.as_str() {
+                "gpu-lost" => ("repair", "reseated"),
+                "gpu-fault-unclassified" => ("decide", "reset"),
+                _ => ("by_hand", "reset"),
+            };
             let answers = answers(&[("outcome", outcome)]);
             Action::RunAnswer { execution, step: step.to_owned(), answers }
         }

@@ -1,0 +1,207 @@
+//! The walks of faults that a reset mends, from the line to the node's return.
+
+use std::time::Duration;
+
+use provost_model::body::Body;
+use provost_model::effect::Effect;
+use provost_model::input::{Action, Reply};
+use provost_model::policy::Role;
+use provost_model::response::AlertState;
+use provost_model::runbook::{ExecutionState, StepState};
+use provost_model::scheduler::JobState;
+use provost_model::signal::SignalKind;
+
+use super::{answers, follow_jobs, go, run, runbooks, site, site_with, step};
+use crate::testing::{Site, pci, signal};
+
+/// A site whose agent can reset.
+fn able() -> Site {
+    site_with(runbooks(), &["evidence", "no_steps", "validate", "gpu_reset", "fabric_reset"])
+}
+
+/// What was asked for besides the scheduler's own: jobs that were requeued, actions of the agent with their GPU.
+fn asked(site: &Site) -> Vec<String> {
+    let told = |effect: &Effect| match effect {
+        Effect::JobRequeue { job, .. } => Some(format!("requeue {}", job.id)),
+        Effect::AgentAction { action, pci: Some(at), .. } if *at == pci(3) => Some(format!("{action} 3")),
+        Effect::AgentAction { action, pci: None, .. } => Some(action.clone()),
+        Effect::AgentAction { action, pci: Some(at), .. } => Some(format!("{action} {at}")),
+        _ => None,
+    };
+    let effects = site.bodies(|body| match body {
+        Body::EffectRequested(data) => Some(&data.effect),
+        _ => None,
+    });
+    effects.into_iter().filter_map(told).collect()
+}
+
+fn is_back(site: &Site) -> bool {
+    let node = site.node("gpu001");
+    !site.nodes["gpu001"].drain && site.state.holds_on(node.id).next().is_none()
+}
+
+fn by_hand(site: &mut Site) {
+    assert_eq!((run(site).state, run(site).why.as_str()), (ExecutionState::AwaitingHuman, "human:by_hand"));
+    let action = Action::RunAnswer {
+        execution: run(site).id,
+        step: "by_hand".to_owned(),
+        answers: answers(&[("outcome", "rebooted")]),
+    };
+    let reply = site.ask(Role::Operator, action);
+    assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
+}
+
+#[test]
+fn memory_that_failed_is_reset_once_its_jobs_have_moved() {
+    for code in [95, 64, 140] {
+        let mut site = able();
+        site.run_job(1, &[("gpu001", &[3])]);
+        site.xid("gpu001", code, 3);
+        go(&mut site);
+        assert_eq!(asked(&site), ["evidence 3", "requeue 1", "no_steps 3", "gpu_reset 3", "validate 3"]);
+        assert_eq!((run(&site).state, run(&site).why.as_str()), (ExecutionState::Succeeded, "verified"));
+        assert_eq!(step(&site, "by_hand").state, StepState::Skipped);
+        assert!(is_back(&site) && site.state.open_alerts.is_empty(), "{code}");
+    }
+}
+
+#[test]
+fn a_reset_that_cannot_be_done_from_here_is_a_persons() {
+    for code in [95, 119] {
+        let mut site = site();
+        site.xid("gpu001", code, 3);
+        go(&mut site);
+        assert_eq!(step(&site, "reset").why, "not_configured");
+        by_hand(&mut site);
+        go(&mut site);
+        let end = (run(&site).state, run(&site).why.as_str());
+        assert_eq!(end, (ExecutionState::Succeeded, "done_with_failures"));
+        assert!(is_back(&site));
+    }
+}
+
+#[test]
+fn a_row_that_waits_costs_nobody_anything() {
+    for code in [63, 94] {
+        let mut site = able();
+        site.run_job(1, &[("gpu001", &[0])]);
+        site.xid("gpu001", code, 3);
+        for _ in 0..60 {
+            site.carry_out();
+            follow_jobs(&mut site);
+            site.wait(Duration::from_secs(1));
+        }
+        assert!(is_back(&site), "it was never taken away: new jobs may come");
+        assert_eq!((run(&site).state, run(&site).why.as_str()), (ExecutionState::Waiting, "jobs"));
+        assert!(asked(&site).is_empty());
+        site.jobs[0].state = JobState::Completed;
+        go(&mut site);
+        assert_eq!(asked(&site), ["evidence 3", "no_steps 3", "gpu_reset 3", "validate 3"]);
+        assert_eq!((run(&site).state, run(&site).why.as_str()), (ExecutionState::Succeeded, "verified"));
+        assert!(is_back(&site) && site.state.open_alerts.is_empty(), "{code}");
+    }
+}
+
+#[test]
+fn a_row_waits_for_a_busy_node_a_day_and_then_for_its_jobs() {
+    let mut site = able();
+    site.run_job(1, &[("gpu001", &[0])]);
+    site.xid("gpu001", 63, 3);
+    site.wait(site.config.timers.remap.0 - Duration::from_secs(1));
+    assert!(is_back(&site));
+    site.wait(Duration::from_secs(1));
+    for _ in 0..60 {
+        site.carry_out();
+        follow_jobs(&mut site);
+        site.wait(Duration::from_secs(1));
+    }
+    assert!(site.nodes["gpu001"].drain, "no new work comes");
+    assert_eq!(site.jobs[0].state, JobState::Running, "what runs goes on");
+    site.jobs[0].state = JobState::Completed;
+    go(&mut site);
+    assert_eq!((run(&site).state, run(&site).why.as_str()), (ExecutionState::Succeeded, "verified"));
+    assert!(is_back(&site) && !asked(&site).iter().any(|what| what.starts_with("requeue")));
+}
+
+#[test]
+fn an_execution_that_is_aborted_gives_back_the_node_that_it_held_itself() {
+    let mut site = able();
+    site.xid("gpu001", 63, 3);
+    site.carry_out_once();
+    assert_eq!(step(&site, "hold").state, StepState::Succeeded);
+    let execution = run(&site).id;
+    site.ask(Role::Operator, Action::RunAbort { execution });
+    for _ in 0..10 {
+        site.carry_out();
+        site.wait(Duration::from_secs(1));
+        site.look();
+    }
+    assert_eq!(run(&site).state, ExecutionState::RolledBack, "{}", run(&site).why);
+    assert!(is_back(&site));
+}
+
+#[test]
+fn a_row_that_cannot_be_replaced_takes_over_from_one_that_waits() {
+    let mut site = able();
+    site.run_job(1, &[("gpu001", &[3])]);
+    site.xid("gpu001", 63, 3);
+    let first = run(&site).id;
+    site.xid("gpu001", 64, 3);
+    let ended = &site.state.executions[&first];
+    assert_eq!((ended.state, ended.why.as_str()), (ExecutionState::Cancelled, "superseded"));
+    assert_eq!(run(&site).runbook, "gpu-memory-uncorrectable");
+    go(&mut site);
+    assert_eq!(run(&site).state, ExecutionState::Succeeded);
+    assert!(is_back(&site) && site.state.open_alerts.is_empty());
+    assert_eq!(site.state.executions.len(), 2, "what was mended is not mended again");
+}
+
+#[test]
+fn nvlink_takes_the_whole_node() {
+    let switch = || {
+        let mut line = signal("gpu001", 20034, None);
+        (line.kind, line.pci) = (SignalKind::Sxid, Some(pci(0)));
+        line.fields.fatal = Some(true);
+        line
+    };
+    for line in [signal("gpu001", 74, Some(3)), switch()] {
+        let mut site = able();
+        site.run_job(1, &[("gpu001", &[3])]);
+        site.run_job(2, &[("gpu001", &[5])]);
+        site.signal(line);
+        assert_eq!((run(&site).runbook.as_str(), run(&site).gpu), ("nvlink-fatal", None));
+        go(&mut site);
+        assert_eq!(
+            asked(&site),
+            ["evidence", "requeue 1", "requeue 2", "no_steps", "fabric_reset", "validate"]
+        );
+        assert_eq!(run(&site).state, ExecutionState::Succeeded);
+        assert!(is_back(&site) && site.state.open_alerts.is_empty());
+    }
+}
+
+#[test]
+fn the_driver_says_what_is_done() {
+    let check = |advice: u32, resets: bool| {
+        let mut site = able();
+        let mut line = signal("gpu001", 154, Some(3));
+        line.fields.recovery_to = Some(advice);
+        site.signal(line);
+        go(&mut site);
+        assert_eq!(asked(&site).contains(&"gpu_reset 3".to_owned()), resets, "{advice}");
+        if !resets {
+            by_hand(&mut site);
+            go(&mut site);
+        }
+        assert_eq!((run(&site).state, run(&site).why.as_str()), (ExecutionState::Succeeded, "verified"));
+        assert_eq!(site.alert("xid.154").state, AlertState::Resolved);
+        assert!(is_back(&site));
+    };
+    check(1, true);
+    check(4, true);
+    check(6, true);
+    // A reboot, a drain of peers, a memory domain, and what nobody knows are people's.
+    for advice in [2, 3, 5, 7, 42] {
+        check(advice, false);
+    }
+}
