@@ -9,7 +9,7 @@ use provost_model::effect::Effect;
 use provost_model::response::AlertState;
 use provost_model::runbook::ExecutionState;
 use provost_model::scheduler::{JobKey, JobState};
-use provost_model::signal::{Impact, Signal, SignalFields, SignalKind};
+use provost_model::signal::{Impact, PciAddress, Signal, SignalFields, SignalKind};
 
 use crate::testing::{Site, signal};
 
@@ -213,6 +213,25 @@ fn requeued(site: &Site) -> usize {
         _ => None,
     });
     requests.into_iter().filter(|effect| matches!(effect, Effect::JobRequeue { .. })).count()
+}
+
+#[test]
+fn companions_of_a_gpu_that_the_inventory_lacks_count_as_well() {
+    let stand_of = |codes: &[u32]| {
+        let mut site = site();
+        for code in codes {
+            let mut line = signal("gpu001", *code, Some(3));
+            line.pci = line.pci.map(|pci| PciAddress { domain: 7, ..pci });
+            site.signal(line);
+        }
+        site.wait(Duration::from_secs(2));
+        let held = site.state.holds.values().any(|hold| hold.gpu.is_none());
+        (held, site.alert("xid.48").impact)
+    };
+    assert_eq!(stand_of(&[48]), (true, Impact::Critical));
+    assert_eq!(stand_of(&[48, 95]), (true, Impact::Critical));
+    // Held for the reset of an idle node, and not for the error.
+    assert_eq!(stand_of(&[48, 63]).1, Impact::Major);
 }
 
 /// Lets seconds pass, carrying out what is asked for.

@@ -143,6 +143,9 @@ const LAST: Duration = Duration::from_secs(300);
 /// Everything is mended then.
 const CALM: Duration = Duration::from_secs(400);
 
+/// Codes of a GPU that a reset brings back: memory, its processors, its links, a row that waits.
+const RESETS: [u32; 7] = [95, 64, 48, 63, 119, 74, 167];
+
 struct Drawing<'a> {
     draw: Draw,
     names: Vec<String>,
@@ -219,7 +222,10 @@ impl Drawing<'_> {
                 self.push(at, Fault::GpuLost { node: node.clone(), gpu, lines });
                 self.around(at, &node);
             }
-            4 => self.push(at, Fault::Xid { node, gpu, code: 95 }),
+            4 => {
+                let code = self.draw.pick(&RESETS).copied().unwrap_or(95);
+                self.push(at, Fault::Xid { node, gpu, code });
+            }
             5 | 6 => self.storm(at),
             7 => self.pair(at, Fault::AgentGone(node.clone()), Fault::AgentBack(node)),
             8 => self.dead(at, node),

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::daemon::Daemon;
 use crate::programs::{program, project_root};
-use crate::site::{EXAMPLE_DIR, Site, example};
+use crate::site::{EXAMPLE_DIR, NODE, Site, example, more};
 use crate::wait::wait_until;
 
 /// A GPU of every node is lost.
@@ -24,9 +24,6 @@ pub const XID_31: &str = "NVRM: Xid (PCI:0000:3b:00.0): 31, pid=4711, name=pytho
 
 /// The work of a program that ended was taken off a GPU; the number of a channel follows.
 pub const XID_45: &str = "NVRM: Xid (PCI:0000:3b:00.0): 45, pid=4711, name=python3, Ch 000000";
-
-/// How the example begins each of its nodes.
-const NODE: &str = "\n[[node]]\n";
 
 /// The agents of all nodes of the example.
 #[derive(Debug)]
@@ -52,11 +49,13 @@ impl Agents {
         let (dir, folder) = (site.dir().to_owned(), testbed.join("kmsg"));
         fs::remove_dir_all(&folder).ok();
         fs::create_dir_all(&folder).expect("a folder for the kernel logs");
-        for node in names() {
+        for node in names(site.nodes()) {
             File::create(folder.join(format!("{node}.log"))).expect("an empty kernel log");
         }
         install_actions(testbed);
-        let args = ["agent", "token", "create", "--nodes", "gpu[001-008],spare[01-02]", "--uses", "10"];
+        let (nodes, uses) =
+            (format!("gpu[001-{:03}],spare[01-02]", site.nodes()), (site.nodes() + 2).to_string());
+        let args = ["agent", "token", "create", "--nodes", &nodes, "--uses", &uses];
         fs::write(dir.join("token"), site.provost(&args).ok().out).expect("the token can be written");
 
         let mut agents = Agents {
@@ -94,7 +93,7 @@ impl Agents {
                 .filter(|node| node["health"] == "unknown")
                 .filter_map(|node| node["name"].as_str())
                 .collect();
-            if nodes.len() == 10 && silent.is_empty() {
+            if nodes.len() == usize::from(site.nodes()) + 2 && silent.is_empty() {
                 Ok(())
             } else {
                 Err(format!("{} nodes, silent: {silent:?}", nodes.len()))
@@ -168,9 +167,9 @@ impl Agents {
 }
 
 /// The nodes of the example.
-fn names() -> impl Iterator<Item = String> {
+fn names(nodes: u16) -> impl Iterator<Item = String> {
     let spares = (1..=2).map(|n| format!("spare{n:02}"));
-    (1..=8).map(|n| format!("gpu{n:03}")).chain(spares)
+    (1..=nodes).map(|n| format!("gpu{n:03}")).chain(spares)
 }
 
 fn file_of(node: &str) -> String {
@@ -181,7 +180,7 @@ fn file_of(node: &str) -> String {
 fn configurations(site: &Site, own: &[&str], kmsg: &[&str]) -> BTreeMap<String, String> {
     let path = |name: &str| format!("{EXAMPLE_DIR}/{name}");
     let of_site = |name: &str| site.dir().join(name).display().to_string();
-    let text = example("agent.toml")
+    let text = more(&example("agent.toml"), site.nodes())
         .replace(&path("provost/ca.pem"), &site.data().join("ca.pem").display().to_string())
         .replace(&path("token"), &of_site("token"))
         .replace(&path("agent"), &of_site("agent"))

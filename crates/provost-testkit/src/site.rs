@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::daemon::Daemon;
 use crate::programs::{program, project_root};
-use crate::testbed::Testbed;
+use crate::testbed::{EXAMPLE_NODES, Testbed};
 
 /// From its start to `ready`.
 const START: Duration = Duration::from_secs(20);
@@ -21,6 +21,8 @@ static SITES: AtomicU16 = AtomicU16::new(0);
 #[derive(Debug)]
 pub struct Site {
     dir: PathBuf,
+    /// Production nodes of its inventory.
+    nodes: u16,
     testbed: PathBuf,
     address: String,
     data: PathBuf,
@@ -39,7 +41,13 @@ impl Site {
         let config = example("provost.toml")
             .replace(EXAMPLE_DIR, &testbed.dir().display().to_string())
             .replace("127.0.0.1:8443", &address);
-        Site::new(testbed.dir(), number, address, config)
+        let config = match testbed.tools() {
+            Some(bin) => {
+                config.replace("[[slurm]]\n", &format!("[[slurm]]\nbin = {:?}\n", bin.display().to_string()))
+            }
+            None => config,
+        };
+        Site::new(testbed.dir(), number, testbed.nodes(), address, config)
     }
 
     /// A site that has a configuration of its own and no cluster, below `dir`.
@@ -50,15 +58,23 @@ impl Site {
         let number = SITES.fetch_add(1, Ordering::SeqCst);
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let address = free.expect("a free port").to_string();
-        Site::new(dir, number, address, config.to_owned())
+        Site::new(dir, number, EXAMPLE_NODES, address, config.to_owned())
     }
 
-    fn new(testbed: &Path, number: u16, address: String, config: String) -> Site {
+    fn new(testbed: &Path, number: u16, nodes: u16, address: String, config: String) -> Site {
         let dir = testbed.join(format!("site{number}"));
         fs::create_dir_all(&dir).expect("a folder for the site");
-        fs::write(dir.join("inventory.toml"), example("inventory.toml"))
+        fs::write(dir.join("inventory.toml"), more(&example("inventory.toml"), nodes))
             .expect("the inventory can be written");
-        Site { data: dir.join("data"), dir, testbed: testbed.to_owned(), address, config, daemon: None }
+        Site {
+            data: dir.join("data"),
+            dir,
+            nodes,
+            testbed: testbed.to_owned(),
+            address,
+            config,
+            daemon: None,
+        }
     }
 
     /// Changes the configuration.
@@ -88,6 +104,11 @@ impl Site {
     /// Folder of the cluster that the site is beside.
     pub(crate) fn testbed_dir(&self) -> &Path {
         &self.testbed
+    }
+
+    /// Production nodes of its inventory.
+    pub(crate) fn nodes(&self) -> u16 {
+        self.nodes
     }
 
     /// Data directory.
@@ -181,6 +202,22 @@ impl Drop for Site {
             eprintln!("the site's files: {}", self.dir.display());
         }
     }
+}
+
+/// How the example begins each of its nodes.
+pub(crate) const NODE: &str = "\n[[node]]\n";
+
+/// A file of the example with more nodes: each as the last one of production, under its own name and numbers.
+pub(crate) fn more(text: &str, nodes: u16) -> String {
+    let last =
+        text.split(NODE).find(|node| node.contains("name = \"gpu008\"")).expect("the example has gpu008");
+    let copies = (EXAMPLE_NODES + 1..=nodes).map(|n| {
+        let renamed = last.replace("gpu008", &format!("gpu{n:03}"));
+        let renumbered =
+            renamed.replace("SN-0008", &format!("SN-1{n:03}")).replace("-000008", &format!("-100{n:03}"));
+        format!("{NODE}{renumbered}")
+    });
+    text.replacen(&format!("{NODE}{last}"), &format!("{NODE}{last}{}", copies.collect::<String>()), 1)
 }
 
 /// A file of the example.

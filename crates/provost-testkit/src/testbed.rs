@@ -20,8 +20,10 @@ const BLOCK: u16 = 40;
 const SPARE_PORTS: u16 = 30;
 /// One cluster at a time: tests measure time. Whoever holds the file's lock may run one.
 const LOCK: &str = "/tmp/provost-e2e.lock";
-/// Names of the nodes, as `examples/testbed/inventory.toml` has them.
-const NODES: &str = "gpu[001-008]";
+/// Production nodes of `examples/testbed/inventory.toml`.
+pub(crate) const EXAMPLE_NODES: u16 = 8;
+/// The most that a block has ports for.
+const MAX_NODES: u16 = 18;
 const SPARES: &str = "spare[01-02]";
 
 /// Slurm with the nodes gpu001…gpu008 and spare01, spare02, eight GPUs each.
@@ -29,6 +31,8 @@ const SPARES: &str = "spare[01-02]";
 pub struct Testbed {
     dir: PathBuf,
     port: u16,
+    /// Production nodes.
+    nodes: u16,
     env: HashMap<String, String>,
     /// Stops the cluster when this process ends, however that is.
     _reaper: Child,
@@ -83,15 +87,26 @@ impl Testbed {
     /// # Panics
     /// Where Slurm can't be installed or started.
     pub fn lease() -> Lease {
+        Testbed::lease_of(EXAMPLE_NODES)
+    }
+
+    /// As [`Testbed::lease`], with so many production nodes; the same for all tests of a file.
+    ///
+    /// # Panics
+    /// Where Slurm can't be installed or started.
+    pub fn lease_of(nodes: u16) -> Lease {
+        assert!((EXAMPLE_NODES..=MAX_NODES).contains(&nodes), "8 to {MAX_NODES} nodes");
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         match &*shared {
             Some(testbed) => testbed.reset(),
-            None => *shared = Some(Testbed::up()),
+            None => *shared = Some(Testbed::up(nodes)),
         }
-        Lease(shared)
+        let lease = Lease(shared);
+        assert_eq!(lease.nodes, nodes, "one cluster a test file");
+        lease
     }
 
-    fn up() -> Testbed {
+    fn up(nodes: u16) -> Testbed {
         let dir = PathBuf::from(format!("/tmp/pvt{}", std::process::id()));
         fs::create_dir_all(&dir).expect("a temporary directory");
         // The user slurm must get through.
@@ -99,15 +114,25 @@ impl Testbed {
         let reaper = start_reaper(&dir);
         install();
         let port = free_block();
-        let printed = script(&dir, port, "up");
+        let printed = script(&dir, port, nodes, &["up"]);
         let exports = printed.lines().filter_map(|line| line.strip_prefix("export ")?.split_once('='));
         let env = exports.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        Testbed { dir, port, env, _reaper: reaper }
+        Testbed { dir, port, nodes, env, _reaper: reaper }
     }
 
     /// Everything of the cluster and of the tests is below it.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Number of production nodes: gpu001 and so on.
+    pub fn nodes(&self) -> u16 {
+        self.nodes
+    }
+
+    /// Folder of Slurm's tools where the cluster brings its own: those of another release than the machine's.
+    pub(crate) fn tools(&self) -> Option<PathBuf> {
+        Some(self.dir.join("bin")).filter(|dir| dir.is_dir())
     }
 
     /// A port that the cluster leaves to the tests.
@@ -133,7 +158,8 @@ impl Testbed {
     /// # Panics
     /// Where there is no such tool.
     pub fn try_slurm(&self, tool: &str, args: &[&str]) -> Output {
-        let mut command = Command::new(tool);
+        let mut command =
+            Command::new(self.tools().map_or_else(|| PathBuf::from(tool), |dir| dir.join(tool)));
         command.args(args).env("SLURM_CONF", &self.env["SLURM_CONF"]).env("TZ", "UTC").stdin(Stdio::null());
         command.output().expect("Slurm's tools are installed")
     }
@@ -219,18 +245,29 @@ impl Testbed {
 
     /// Starts again what does not run.
     pub fn repair(&self) {
-        script(&self.dir, self.port, "up");
+        script(&self.dir, self.port, self.nodes, &["up"]);
+    }
+
+    /// Ends a node's slurmd as a crash would; its jobs go on.
+    pub fn kill_node(&self, node: &str) {
+        script(&self.dir, self.port, self.nodes, &["kill-node", node]);
+    }
+
+    /// Starts a node's slurmd again.
+    pub fn start_node(&self, node: &str) {
+        script(&self.dir, self.port, self.nodes, &["start-node", node]);
     }
 
     /// As it was at the start: no job, no drain, no comment, partitions as configured.
     fn reset(&self) {
         self.slurm("scancel", &["--full", "-u", "root"]);
+        let nodes = format!("gpu[001-{:03}]", self.nodes);
         for partition in ["serving", "interactive", "batch", "scavenger"] {
-            let args = [format!("PartitionName={partition}"), format!("Nodes={NODES}")];
+            let args = [format!("PartitionName={partition}"), format!("Nodes={nodes}")];
             self.slurm("scontrol", &["update", &args[0], &args[1]]);
         }
         self.slurm("scontrol", &["update", "PartitionName=spare", &format!("Nodes={SPARES}")]);
-        let all = format!("NodeName={NODES},{SPARES}");
+        let all = format!("NodeName={nodes},{SPARES}");
         self.slurm("scontrol", &["update", &all, "State=UNDRAIN"]);
         self.slurm("scontrol", &["update", &all, "Comment="]);
         wait_until("an idle cluster", Duration::from_secs(30), || {
@@ -265,13 +302,14 @@ fn install() {
     succeed(output.expect("flock"), "testbed/slurm install (as root?)");
 }
 
-fn script(dir: &Path, port: u16, command: &str) -> String {
+fn script(dir: &Path, port: u16, nodes: u16, args: &[&str]) -> String {
     let output = Command::new(project_root().join("testbed/slurm"))
-        .arg(command)
+        .args(args)
         .env("SLURM_TESTBED_DIR", dir)
         .env("SLURM_TESTBED_PORT", port.to_string())
+        .env("SLURM_TESTBED_NODES", nodes.to_string())
         .output();
-    succeed(output.expect("testbed/slurm can be run"), &format!("testbed/slurm {command}"))
+    succeed(output.expect("testbed/slurm can be run"), &format!("testbed/slurm {args:?}"))
 }
 
 /// A process of its own that waits for the end of this one, sees it by the end of a pipe, and stops the cluster.

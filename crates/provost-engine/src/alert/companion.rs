@@ -29,12 +29,10 @@ fn is_xid(key: &EpisodeKey, codes: &[u32]) -> bool {
     key.kind == SignalKind::Xid && key.code.is_some_and(|code| codes.contains(&code))
 }
 
-/// Until when an episode waits for companions before it is judged. Where the GPU is not known nothing could be
-/// told about it, so it does not wait.
+/// Until when an episode waits for companions before it is judged. A line that names no GPU has none.
 pub(crate) fn waits_until(state: &State, key: &EpisodeKey, episode: &Episode) -> Option<Timestamp> {
-    let known = state.node_by_name(&key.node).zip(key.pci);
-    let known = known.is_some_and(|(node, pci)| subject::gpu_index(node, pci).is_some());
-    let waits = known && !episode.historic && !episode.fields.clears && is_xid(key, &MEMORY_ERRORS);
+    let named = key.pci.is_some() && !episode.historic && !episode.fields.clears;
+    let waits = named && is_xid(key, &MEMORY_ERRORS);
     waits.then(|| episode.detected_at + state.config.timers.companions.0)
 }
 

@@ -91,13 +91,8 @@ fn consider(
             push_changed(alert, again, out);
         }
         None => {
-            let id = AlertKey {
-                kind: raise.subject.kind,
-                subject: raise.subject.id.clone(),
-                condition: raise.condition.clone(),
-            };
             let news = is_news(state, key, episode) && !is_flood(state, key, &raise);
-            if news && raised.insert(id) {
+            if news && raised.insert(raise.key()) {
                 raise.push(out);
             }
         }

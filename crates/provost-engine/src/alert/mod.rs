@@ -225,6 +225,11 @@ struct Raise {
 }
 
 impl Raise {
+    fn key(&self) -> AlertKey {
+        let (kind, subject) = (self.subject.kind, self.subject.id.clone());
+        AlertKey { kind, subject, condition: self.condition.clone() }
+    }
+
     fn push(self, out: &mut Decisions) {
         let about = self.subject.clone();
         let body = Body::AlertRaised(AlertRaised {

@@ -12,7 +12,7 @@ use provost_model::time::Timestamp;
 use super::{Raise, subject};
 use crate::detect;
 use crate::event::Decisions;
-use crate::state::{AlertKey, Episode, Occurrence, State};
+use crate::state::{Alert, AlertKey, Episode, Occurrence, State};
 
 /// A job that has one fault on so many nodes…
 const NODES: usize = 3;
@@ -35,10 +35,16 @@ pub(super) fn react(
         other.job != now.job
             && now.at.since(other.at) <= state.config.timers.repeat.0
             && place(key, &now).is_some_and(|here| place(key, other) == Some(here))
-            && !spreads(state, key, &other.job, other.at)
     };
-    if episode.earlier.iter().any(|other| same(&other)) && !spreads(state, key, &now.job, now.at) {
-        raise(state, key, episode, raised, out);
+    let mut others = episode.earlier.iter().filter(same).peekable();
+    // Looking at every node is dear: it comes last.
+    if others.peek().is_some()
+        && let Some(raise) = suspicion(state, key, episode)
+        && !spreads(state, key, &now.job, now.at)
+        && others.any(|other| !spreads(state, key, &other.job, other.at))
+        && raised.insert(raise.key())
+    {
+        raise.push(out);
     }
 }
 
@@ -55,42 +61,23 @@ fn place(key: &EpisodeKey, seen: &Occurrence) -> Option<(u32, u32)> {
 fn spreads(state: &State, key: &EpisodeKey, job: &JobKey, at: Timestamp) -> bool {
     let near = |seen: &Occurrence| seen.job == *job && seen.at <= at + SPREAD && at <= seen.at + SPREAD;
     let here = |other: &EpisodeKey| (other.kind, other.code) == (key.kind, key.code);
-    let nodes: BTreeSet<&str> = state
+    let mut nodes = BTreeSet::new();
+    state
         .episodes
         .iter()
         .filter(|(other, _)| here(other))
         .filter(|(_, episode)| Occurrence::of(episode).iter().chain(&episode.earlier).any(&near))
-        .map(|(other, _)| other.node.as_str())
-        .collect();
-    nodes.len() >= NODES
+        // So many are enough: a job that fails everywhere is not looked for to the end.
+        .any(|(other, _)| nodes.insert(other.node.as_str()) && nodes.len() >= NODES)
 }
 
-fn raise(
-    state: &State,
-    key: &EpisodeKey,
-    episode: &Episode,
-    raised: &mut BTreeSet<AlertKey>,
-    out: &mut Decisions,
-) {
-    let Some((node, pci)) = state.node_by_name(&key.node).zip(key.pci) else { return };
-    let Some(gpu) = subject::gpu_index(node, pci) else { return };
-    let subject = subject::of_gpu(node, pci);
-    let condition = format!("{}.repeat", super::episode::condition(key));
-    let id = AlertKey { kind: subject.kind, subject: subject.id.clone(), condition: condition.clone() };
-    // One that is as new as this episode has judged it already, even where a person has ended it since.
-    let judged = |id: &provost_model::ids::AlertId| {
-        state.alerts.get(id).is_some_and(|alert| {
-            alert.condition == condition
-                && (alert.node, alert.gpu) == (Some(node.id), Some(gpu))
-                && alert.raised_at >= episode.detected_at
-        })
-    };
-    if state.open_alerts.contains_key(&id) || state.alerts.keys().any(judged) || !raised.insert(id) {
-        return;
-    }
-    Raise {
-        condition,
-        subject,
+/// What to raise about the GPU; nothing where that is known.
+fn suspicion(state: &State, key: &EpisodeKey, episode: &Episode) -> Option<Raise> {
+    let (node, pci) = state.node_by_name(&key.node).zip(key.pci)?;
+    let gpu = subject::gpu_index(node, pci)?;
+    let raise = Raise {
+        condition: format!("{}.repeat", super::episode::condition(key)),
+        subject: subject::of_gpu(node, pci),
         node: Some(node.id),
         gpu: Some(gpu),
         impact: Impact::Minor,
@@ -99,6 +86,13 @@ fn raise(
         event: true,
         runbook: None,
         episode: None,
-    }
-    .push(out);
+    };
+    // One that is as new as this episode has judged it already, even where a person has ended it since.
+    let judged = |alert: &Alert| {
+        alert.condition == raise.condition
+            && (alert.node, alert.gpu) == (Some(node.id), Some(gpu))
+            && alert.raised_at >= episode.detected_at
+    };
+    let known = state.open_alerts.contains_key(&raise.key()) || state.alerts.values().any(judged);
+    (!known).then_some(raise)
 }

@@ -43,6 +43,8 @@ struct Open {
     wake: (Timestamp, u64),
     /// What the lines said so far: a line that says something else is news although its key is known.
     verdicts: Vec<Verdict>,
+    /// The last line that said something else when no more were let through; told with the counts.
+    untold: Option<Box<Signal>>,
 }
 
 /// The part of a line that changes what is to be done.
@@ -83,12 +85,7 @@ impl Merger {
         if let Some(open) = self.open.get_mut(&key) {
             if now.since(open.last_at) < self.window {
                 open.last_at = now;
-                if open.knows(&verdict) || open.verdicts.len() >= MAX_VERDICTS {
-                    open.pending += 1;
-                    return None;
-                }
-                open.verdicts.push(verdict);
-                return Some(Input::Signal(Box::new(signal)));
+                return open.offer(signal, verdict);
             }
             self.close(&key);
         }
@@ -100,7 +97,8 @@ impl Merger {
         self.next += 1;
         self.wakes.insert(wake, key.clone());
         let verdicts = vec![verdict];
-        self.open.insert(key, Open { last_at: now, pending: 0, flush_at, wait: FIRST_WAIT, wake, verdicts });
+        let (last_at, wait) = (now, FIRST_WAIT);
+        self.open.insert(key, Open { last_at, pending: 0, flush_at, wait, wake, verdicts, untold: None });
         Some(Input::Signal(Box::new(signal)))
     }
 
@@ -112,7 +110,7 @@ impl Merger {
             let Some(open) = self.open.get_mut(&key) else { continue };
             let over = now.since(open.last_at) >= self.window;
             if over || now >= open.flush_at {
-                inputs.extend(open.repeats(&key));
+                inputs.extend(open.take(&key));
             }
             if over {
                 self.open.remove(&key);
@@ -148,7 +146,7 @@ impl Merger {
 
     fn close(&mut self, key: &EpisodeKey) {
         if let Some(mut open) = self.open.remove(key) {
-            self.late.extend(open.repeats(key));
+            self.late.extend(open.take(key));
             self.wakes.remove(&open.wake);
         }
     }
@@ -171,9 +169,32 @@ impl Open {
         }
     }
 
-    fn repeats(&mut self, key: &EpisodeKey) -> Option<Input> {
+    /// What goes on at once; the rest is counted.
+    fn offer(&mut self, signal: Signal, verdict: Verdict) -> Option<Input> {
+        if self.knows(&verdict) {
+            // Said again after others that were not told: it is the last word once more, and they are counted.
+            let back = verdict.advice.is_some() && self.untold.take().is_some();
+            self.pending += 1 + u64::from(back);
+            return None;
+        }
+        let signal = Box::new(signal);
+        if self.verdicts.len() >= MAX_VERDICTS {
+            self.pending += u64::from(self.untold.replace(signal).is_some());
+            return None;
+        }
+        self.verdicts.push(verdict);
+        Some(Input::Signal(signal))
+    }
+
+    /// What was not told yet: the counts, and the last word beyond those that were let through.
+    fn take(&mut self, key: &EpisodeKey) -> Vec<Input> {
         let count = std::mem::take(&mut self.pending);
-        (count > 0).then(|| Input::Repeats { key: key.clone(), count, last_at: self.last_at })
+        let repeats = (count > 0).then(|| Input::Repeats { key: key.clone(), count, last_at: self.last_at });
+        let last = self.untold.take();
+        if let (Some(signal), Some(place)) = (&last, self.verdicts.last_mut()) {
+            *place = Verdict::of(signal);
+        }
+        repeats.into_iter().chain(last.map(Input::Signal)).collect()
     }
 }
 
@@ -238,6 +259,40 @@ mod tests {
         assert!(with(4), "the last word counts, so it must be heard");
         assert!(!with(4));
         assert_eq!((10..40).filter(|advice| with(*advice)).count(), MAX_VERDICTS - 3);
+    }
+
+    #[test]
+    fn the_last_word_is_heard_however_often_the_driver_changes_its_mind() {
+        let told = |words: &[u32]| {
+            let mut merger = Merger::new(Duration::from_secs(5));
+            let mut inputs = Vec::new();
+            for advice in words {
+                let mut line = signal("gpu001", 154, Some(0));
+                line.fields.recovery_to = Some(*advice);
+                inputs.extend(merger.offer(line, T0));
+            }
+            inputs.extend(merger.due(ms(1_000)));
+            let lines: Vec<u32> = inputs
+                .iter()
+                .filter_map(|input| match input {
+                    Input::Signal(line) => line.fields.recovery_to,
+                    _ => None,
+                })
+                .collect();
+            let counted: u64 = inputs
+                .iter()
+                .filter_map(
+                    |input| if let Input::Repeats { count, .. } = input { Some(*count) } else { None },
+                )
+                .sum();
+            assert_eq!(lines.len() as u64 + counted, words.len() as u64, "nothing is lost");
+            assert!(lines.len() <= MAX_VERDICTS + 1);
+            lines.last().copied()
+        };
+        let changes = |last: u32| [4, 1].repeat(20).into_iter().chain([last]).collect::<Vec<u32>>();
+        for last in [0, 1, 2, 4] {
+            assert_eq!(told(&changes(last)), Some(last));
+        }
     }
 
     #[test]

@@ -259,7 +259,8 @@ fn abort(case: &Case<'_>, out: &mut Decisions) -> Reply {
     let undoable = back && run.steps.iter().zip(&case.runbook.steps).any(done);
     let under_way = stuck.is_none() && cause::has_open_intents(case.state, run);
     if undoable || under_way {
-        case.to(ExecutionState::Compensating, "aborted", out);
+        let lock = lock(case.state, run);
+        case.to(ExecutionState::Compensating, lock.as_deref().unwrap_or("aborted"), out);
     } else {
         case.to(ExecutionState::Cancelled, "aborted", out);
     }

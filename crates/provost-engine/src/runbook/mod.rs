@@ -70,7 +70,12 @@ const PASSIVE: [&str; 7] = ["all_clear", "jobs", "quiet", "second_look", "soak",
 /// The execution acts and does not merely wait for others: it holds its node's lock and counts as a disruption.
 pub(crate) fn is_at_work(run: &Execution) -> bool {
     let passive = run.state == ExecutionState::Waiting && PASSIVE.contains(&run.why.as_str());
-    acts(run.state) && !passive
+    acts(run.state) && !passive && !waits_for_lock(run)
+}
+
+/// It is to be undone, and another execution has its node: nothing of it is done until that one rests.
+fn waits_for_lock(run: &Execution) -> bool {
+    run.state == ExecutionState::Compensating && run.why.starts_with("lock:")
 }
 
 /// The execution takes something away from users while it acts.

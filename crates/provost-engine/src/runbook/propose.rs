@@ -80,8 +80,9 @@ fn due(state: &State, incident: &Incident, runbook: &str) -> bool {
         return super::mode_of(state, last) != Mode::Observe;
     }
     let by_itself = match last.why.as_str() {
-        "fault_recurred" => return true,
-        "cause_cleared" | "superseded" => true,
+        // What took its place is over, and this fault is not.
+        "fault_recurred" | "superseded" => return true,
+        "cause_cleared" => true,
         _ => last.state == ExecutionState::Succeeded,
     };
     // A line that came during the last steps may have raised its alert only after them.

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use provost_engine::State;
-use provost_engine::state::Execution;
+use provost_engine::state::{Alert, Execution, Incident};
 use provost_model::body::{Body, ExecutionChanged, HoldPlaced};
 use provost_model::effect::Effect;
 use provost_model::fleet::Phase;
 use provost_model::ids::{ExecutionId, NodeId};
 use provost_model::record::Record;
-use provost_model::response::{Classification, HoldOwner};
+use provost_model::response::{AlertState, Classification, HoldOwner};
 use provost_model::runbook::{ExecutionState, OnFail, Risk, StepState};
 use provost_model::time::Timestamp;
 
@@ -21,12 +21,39 @@ const APPLICATION: [&str; 4] = ["xid.13", "xid.31", "xid.43", "xid.45"];
 /// Waits in which an execution does nothing.
 const IDLE_WAITS: [&str; 7] = ["all_clear", "jobs", "quiet", "second_look", "soak", "spare", "spare_jobs"];
 
+/// A hold without an alert that blocks placement: a runbook that an open fault on this very GPU names has come to its
+/// step `node.hold`, and either no job is on the node or the fault has waited for its day (ruling 8).
+fn is_held_by_step(state: &State, now: Timestamp, incident: &Incident, data: &HoldPlaced) -> bool {
+    let open = incident.state.is_open();
+    let runs = incident.executions.iter().filter_map(|id| state.executions.get(id));
+    let mut runs =
+        runs.filter(|run| open && run.node == Some(data.node) && run.state == ExecutionState::Running);
+    runs.any(|run| {
+        let named = alerts_at(state, incident, data).find(|a| a.runbook.as_deref() == Some(&run.runbook));
+        let idle = state.jobs_on(data.node).next().is_none();
+        let waited = |alert: &Alert| now >= alert.raised_at + state.config.timers.remap.0;
+        is_at(state, run, "node.hold") && named.is_some_and(|alert| idle || waited(alert))
+    })
+}
+
 /// The execution carries out this action now.
 fn is_at(state: &State, run: &Execution, action: &str) -> bool {
     state.runbooks.get(&run.version).is_some_and(|runbook| {
         let mut steps = runbook.steps.iter().zip(&run.steps);
         steps
             .any(|(step, record)| step.action.as_deref() == Some(action) && record.state == StepState::Acting)
+    })
+}
+
+/// The faults of an incident that are not over and are about what is to be held.
+fn alerts_at<'a>(
+    state: &'a State,
+    incident: &'a Incident,
+    data: &'a HoldPlaced,
+) -> impl Iterator<Item = &'a Alert> {
+    let alerts = incident.alerts.iter().filter_map(|id| state.alerts.get(id));
+    alerts.filter(|alert| {
+        (alert.node, alert.gpu) == (Some(data.node), data.gpu) && alert.state != AlertState::Resolved
     })
 }
 
@@ -82,7 +109,9 @@ impl Records {
             ExecutionState::Waiting => {
                 !IDLE_WAITS.contains(&run.why.as_str()) && !run.why.starts_with("lock:")
             }
-            ExecutionState::Running | ExecutionState::Paused | ExecutionState::Compensating => true,
+            // It waits for the other before anything is undone.
+            ExecutionState::Compensating => !run.why.starts_with("lock:"),
+            ExecutionState::Running | ExecutionState::Paused => true,
             _ => false,
         };
         let mut busy = BTreeSet::new();
@@ -116,15 +145,13 @@ impl Records {
         };
         if let HoldOwner::Incident(number) = &data.owner {
             let incident = state.incident_by_number(number);
-            let mut alerts =
-                incident.into_iter().flat_map(|i| &i.alerts).filter_map(|id| state.alerts.get(id));
-            let blocks = alerts.any(|alert| alert.classifications.contains(&Classification::BlocksPlacement));
-            let by_runbook = incident.is_some_and(|incident| {
-                let runs = incident.executions.iter().filter_map(|id| state.executions.get(id));
-                runs.filter(|run| run.node == Some(data.node)).any(|run| is_at(state, run, "node.hold"))
+            let blocks = |alert: &Alert| alert.classifications.contains(&Classification::BlocksPlacement);
+            let is_right = incident.is_some_and(|incident| {
+                alerts_at(state, incident, data).any(blocks)
+                    || is_held_by_step(state, record.at, incident, data)
             });
-            if !blocks && !by_runbook {
-                let promise = "only what blocks placement, or a step that says so, holds a node";
+            if !is_right {
+                let promise = "only what blocks placement, or an idle node's runbook, holds a node";
                 return fail(promise, number.clone());
             }
         }

@@ -59,6 +59,11 @@ impl Truth {
                 return Some(Violation::new(now, "nobody else's drain is removed", detail));
             }
         }
+        // Who was not disturbed knows that a job is there.
+        let calm = |name: &str, at| sight.trouble.last(name) + BELIEF < at;
+        if let Some((name, at)) = sight.site.cut.iter().find(|(name, at)| calm(name, *at)) {
+            return Some(Violation::new(*at, "nothing is reset under a job", name.clone()));
+        }
         let state = sight.state?;
         let live = state.epoch > 0 && !sight.site.slurm.away && !state.guard.stopped;
         for node in state.nodes.values().filter(|_| live) {
@@ -105,7 +110,8 @@ pub(super) fn quiet(sight: &Sight<'_>) -> Option<Violation> {
     let Some(state) = sight.state else {
         return Some(Violation::new(now, "the controller is back", "none runs".to_owned()));
     };
-    if let Some((intent, open)) = state.effects.iter().next() {
+    // A job that ends now may ask for something in this very moment: that has its own time.
+    if let Some((intent, open)) = state.effects.iter().find(|(_, open)| open.requested.deadline <= now) {
         let detail = format!("record {intent}: {:?} for {:?}", open.requested.effect, open.requested.purpose);
         return Some(Violation::new(now, "every intent comes to an end", detail));
     }

@@ -11,7 +11,7 @@ use provost_wire::Order;
 use super::adapter::{not_done, unknown};
 
 /// What agents of the site allow.
-pub const ACTIONS: [&str; 3] = ["evidence", "no_steps", "validate"];
+pub const ACTIONS: [&str; 5] = ["evidence", "no_steps", "validate", "gpu_reset", "fabric_reset"];
 
 /// What an agent makes of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,15 +9,16 @@ pub mod queue;
 pub mod slurm;
 pub mod work;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use provost_model::effect::EffectResult;
 use provost_model::scheduler::JobState;
+use provost_model::time::Timestamp;
 use provost_wire::Order;
 
 use agent::Agent;
-use layout::Layout;
+use layout::{GPUS, Layout};
 use slurm::Slurm;
 
 /// The site.
@@ -30,7 +31,18 @@ pub struct Site {
     /// Agents by node.
     pub agents: BTreeMap<String, Agent>,
     /// GPUs that are broken, by node: what is true, whatever anybody believes.
-    broken: BTreeMap<String, BTreeSet<u32>>,
+    broken: BTreeMap<String, BTreeMap<u32, Damage>>,
+    /// Nodes that were reset while a job was on them, with the time.
+    pub cut: Vec<(String, Timestamp)>,
+}
+
+/// What it takes to bring a broken GPU back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Damage {
+    /// A reset.
+    Stuck,
+    /// Somebody's hands.
+    Dead,
 }
 
 impl Site {
@@ -41,13 +53,36 @@ impl Site {
             slurm: Slurm::new(&layout, cred_expire),
             agents: layout.names().into_iter().map(agent).collect(),
             broken: BTreeMap::new(),
+            cut: Vec::new(),
             layout,
         }
     }
 
-    /// Breaks a GPU.
-    pub fn damage(&mut self, node: &str, gpu: u32) {
-        self.broken.entry(node.to_owned()).or_default().insert(gpu);
+    /// Breaks a GPU; what is broken worse already stays so.
+    pub fn damage(&mut self, node: &str, gpu: u32, damage: Damage) {
+        let worst = self.broken.entry(node.to_owned()).or_default().entry(gpu).or_insert(damage);
+        *worst = damage.max(*worst);
+    }
+
+    /// An action begins; only a reset changes anything.
+    pub fn act(&mut self, order: &Order, now: Timestamp) {
+        let gpu = match order.action.as_str() {
+            "gpu_reset" => order.pci.and_then(|at| (0..GPUS).find(|gpu| layout::pci(*gpu) == at)),
+            "fabric_reset" => None,
+            _ => return,
+        };
+        if self.slurm.node(&order.node).is_some_and(|node| !node.used.is_empty()) {
+            self.cut.push((order.node.clone(), now));
+        }
+        self.reset(&order.node, gpu);
+    }
+
+    /// GPUs of a node were reset: one, or all.
+    fn reset(&mut self, node: &str, gpu: Option<u32>) {
+        if let Some(broken) = self.broken.get_mut(node) {
+            broken.retain(|index, damage| *damage == Damage::Dead || gpu.is_some_and(|gpu| gpu != *index));
+        }
+        self.broken.retain(|_, broken| !broken.is_empty());
     }
 
     /// Somebody has repaired or replaced everything in a node.
@@ -57,7 +92,7 @@ impl Site {
 
     /// GPUs of a node that are broken.
     pub fn broken(&self, node: &str) -> impl Iterator<Item = u32> + '_ {
-        self.broken.get(node).into_iter().flatten().copied()
+        self.broken.get(node).into_iter().flat_map(BTreeMap::keys).copied()
     }
 
     /// Nodes with something broken.

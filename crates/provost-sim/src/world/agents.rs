@@ -186,6 +186,7 @@ impl World {
                 self.agenda.at(late, Event::OrderEnds(order, adapter::unknown("timeout")));
             }
             Taken::Starts => {
+                self.site.act(&order, now);
                 let result = self.site.outcome(&order);
                 self.agenda.at(now + takes, Event::OrderEnds(order, result));
             }

@@ -11,7 +11,7 @@ use provost_model::time::Timestamp;
 use super::World;
 use super::agenda::Event;
 use crate::faults::Fault;
-use crate::site::{kernel, layout};
+use crate::site::{Damage, kernel, layout};
 
 /// The user under whose name people of the site drain nodes behind our back.
 pub const FOREIGN_USER: &str = "alice";
@@ -64,17 +64,17 @@ impl World {
         match fault {
             Fault::GpuLost { node, gpu, lines } => {
                 let now = self.clock.now();
-                self.damage_and_fail(&node, gpu);
+                self.damage_and_fail(&node, gpu, Damage::Dead);
                 let signal =
                     if lines { kernel::gpu_lost(&node, gpu, now) } else { kernel::xid(&node, gpu, 79, now) };
                 self.kernel(&node, vec![signal]);
             }
             Fault::HangingGpu { node, gpu } => {
-                self.damage(&node, gpu);
+                self.damage(&node, gpu, Damage::Dead);
                 self.kernel(&node, vec![kernel::xid(&node, gpu, 79, self.clock.now())]);
             }
             Fault::Xid { node, gpu, code } => {
-                self.damage_and_fail(&node, gpu);
+                self.damage_and_fail(&node, gpu, Damage::Stuck);
                 self.kernel(&node, vec![kernel::xid(&node, gpu, code, self.clock.now())]);
             }
             Fault::Storm { nodes, code, lines } => self.storm(&nodes, code, lines),
@@ -151,16 +151,16 @@ impl World {
         }
     }
 
-    fn damage(&mut self, node: &str, gpu: u32) {
+    fn damage(&mut self, node: &str, gpu: u32, damage: Damage) {
         let now = self.clock.now();
-        self.site.damage(node, gpu);
+        self.site.damage(node, gpu, damage);
         self.trouble.damaged.insert(node.to_owned(), now);
     }
 
     /// A job on a broken GPU fails sooner or later, or hangs until somebody ends it.
-    fn damage_and_fail(&mut self, node: &str, gpu: u32) {
+    fn damage_and_fail(&mut self, node: &str, gpu: u32, damage: Damage) {
         let now = self.clock.now();
-        self.damage(node, gpu);
+        self.damage(node, gpu, damage);
         if self.chance.chance(50) {
             let wait = self.chance.millis(500, 40_000);
             self.agenda.at(now + wait, Event::JobDies { node: node.to_owned(), gpu });

@@ -36,12 +36,39 @@ In the modes `observe` and `advise` all of it is recorded as what would have bee
 | faults of programs on three nodes within an hour | The job takes its fault along: no GPU is suspect. |
 | several runbooks for one GPU | The gravest runs alone: `gpu-lost`, `nvlink-fatal`, `gpu-memory-uncorrectable`, `gpu-reset-needed`, `gpu-fault-unclassified`, `row-remap-pending`, in this order. |
 | lines of a program (facility 1 or more) | Prove nothing and raise nothing. |
+| no line and no heartbeat | `source.silent`: a major incident after `timers.silent_after`, for a person. Nothing is held: the silence is the agent's. |
 | lines from before the agent's first start | History: kept as evidence, raise nothing. On a new boot everything since its beginning is news. |
+";
+
+const EXAMPLES: &str = "
+## Examples
+
+Each of these happens to a node of its own of a real Slurm, in the mode `act`, with every action of the example's agent
+allowed; `cargo xtask e2e faults` holds Provost to the table. Without a job where none is named.
+
+| what happens | Slurm | incident | runbook |
+|---|---|---|---|
+| 79 under a job | drained | SEV2 | gpu-lost: repair |
+| 95 | drained, then free | SEV3 | gpu-memory-uncorrectable: verified |
+| 64 | drained, then free | SEV3 | gpu-memory-uncorrectable: verified |
+| 48 alone | drained, then free | SEV3 | gpu-memory-uncorrectable: verified |
+| 48, 63 and 94 under a job | untouched | SEV3 | row-remap-pending: wait |
+| 63 under a job | untouched | SEV4 | row-remap-pending: wait |
+| 74 | drained, then free | SEV3 | nvlink-fatal: verified |
+| 119 | drained, then free | SEV3 | gpu-reset-needed: verified |
+| 149, fatal | drained, then free | SEV3 | nvlink-fatal: verified |
+| 149, bit errors | untouched | SEV4 | - |
+| 154 to 1 | drained, then free | SEV3 | gpu-reset-needed: verified |
+| 154 to 0 | untouched | - | - |
+| 79, written by a program | untouched | - | - |
+| the agent falls silent | untouched | SEV3 | - |
+| slurmd dies | down | - | - |
+| 999 | untouched | SEV3 | - |
 ";
 
 /// The page.
 pub fn page(catalogue: &Catalogue) -> String {
-    let mut page = HEAD.to_owned();
+    let mut page = format!("{HEAD}{EXAMPLES}");
     let codes = catalogue.xids().map(|(code, entry)| (SignalKind::Xid, Some(code), entry));
     let unknown = (SignalKind::Xid, None, catalogue.kernel(SignalKind::Xid));
     table(&mut page, catalogue, "Xids of the NVIDIA driver", codes.chain([unknown]));
@@ -81,7 +108,28 @@ fn table<'a>(
 
 #[cfg(test)]
 mod tests {
+    use provost_model::catalogue::Answer;
+
     use super::*;
+
+    #[test]
+    fn the_examples_say_what_the_catalogue_says() {
+        let catalogue = Catalogue::embedded();
+        let rows = EXAMPLES.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+        let mut seen = 0;
+        for row in rows {
+            let cells: Vec<&str> = row.split(" | ").collect();
+            let [what, slurm, _, runbook] = cells[..] else { panic!("{row}") };
+            let Ok(code) = what.trim_end_matches(" alone").trim_end_matches(" under a job").parse() else {
+                continue;
+            };
+            let judged = catalogue.assess(SignalKind::Xid, Some(code), &SignalFields::default(), None);
+            assert_eq!(judged.runbook.unwrap_or("-"), runbook.split(':').next().unwrap_or_default(), "{row}");
+            assert_eq!(judged.answer() == Answer::Hold, slurm.starts_with("drained"), "{row}");
+            seen += 1;
+        }
+        assert_eq!(seen, 8);
+    }
 
     #[test]
     fn a_row_says_what_provost_does() {

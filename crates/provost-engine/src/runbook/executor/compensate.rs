@@ -6,6 +6,7 @@ use provost_model::effect::EffectResult;
 use provost_model::runbook::{ExecutionState, StepState};
 
 use super::super::actions::{self, Action, Undo};
+use super::super::waits_for_lock;
 use super::{Look, To, gate, unanswered};
 use crate::state::StepRun;
 
@@ -83,6 +84,13 @@ impl Look<'_> {
         if let Some(why) = gate::closed(self.state, &self.run) {
             // Undoing writes outside too; it goes on once it may.
             return self.to(ExecutionState::Compensating, why);
+        }
+        if let Some(lock) = gate::lock(self.state, &self.run) {
+            return self.to(ExecutionState::Compensating, &lock);
+        }
+        if waits_for_lock(&self.run) {
+            let first = !std::mem::replace(&mut self.round.admitted, true);
+            return first && self.to(ExecutionState::Compensating, "aborted");
         }
         let (Some(step), Some(record)) = (self.runbook.steps.get(i), self.run.steps.get(i)) else {
             return false;

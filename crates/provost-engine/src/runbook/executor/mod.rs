@@ -249,7 +249,12 @@ impl Look<'_> {
 
     fn admit(&mut self) -> bool {
         if self.run.pause_requested {
-            return self.to(ExecutionState::Paused, "person");
+            // Paused, it has its node's lock: it waits for that first.
+            if let Some(lock) = gate::lock(self.state, &self.run) {
+                return self.to(ExecutionState::Queued, &lock);
+            }
+            let first = !std::mem::replace(&mut self.round.admitted, true);
+            return first && self.to(ExecutionState::Paused, "person");
         }
         if let Some(why) = gate::admission(self.state, self.now, &self.run) {
             return self.to(ExecutionState::Queued, &why);

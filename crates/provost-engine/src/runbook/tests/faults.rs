@@ -205,3 +205,73 @@ fn the_driver_says_what_is_done() {
         check(advice, false);
     }
 }
+
+fn advise(site: &mut Site, advice: u32) {
+    let mut line = signal("gpu001", 154, Some(3));
+    line.fields.recovery_to = Some(advice);
+    line.fields.clears = advice == 0;
+    site.signal(line);
+}
+
+fn pass(site: &mut Site, seconds: u64) {
+    for _ in 0..seconds {
+        site.carry_out();
+        follow_jobs(site);
+        site.wait(Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn an_advice_that_is_taken_back_leaves_a_row_to_wait_for_its_hour() {
+    let mut site = able();
+    site.run_job(1, &[("gpu001", &[3])]);
+    site.xid("gpu001", 63, 3);
+    advise(&mut site, 1);
+    assert_eq!(run(&site).runbook, "gpu-reset-needed");
+    pass(&mut site, 1);
+    advise(&mut site, 0);
+    pass(&mut site, 400);
+    assert_eq!(asked(&site), ["evidence 3"], "what nobody asks for any more is not done");
+    let now = (run(&site).runbook.as_str(), run(&site).state, run(&site).why.as_str());
+    assert_eq!(now, ("row-remap-pending", ExecutionState::Waiting, "jobs"));
+    site.jobs[0].state = JobState::Completed;
+    go(&mut site);
+    assert_eq!(asked(&site), ["evidence 3", "evidence 3", "no_steps 3", "gpu_reset 3", "validate 3"]);
+    assert!(is_back(&site) && site.state.open_alerts.is_empty());
+}
+
+#[test]
+fn a_node_that_got_a_job_while_its_hold_had_to_wait_is_left_to_the_job() {
+    let mut site = able();
+    site.run_job(1, &[("gpu001", &[3])]);
+    site.xid("gpu001", 63, 3);
+    let row = run(&site).id;
+    pass(&mut site, 5);
+    // Two of five are out: no more may be taken.
+    site.xid("gpu002", 79, 3);
+    site.xid("gpu003", 79, 3);
+    site.jobs[0].state = JobState::Completed;
+    pass(&mut site, 5);
+    let hold = |site: &Site| {
+        site.state.executions[&row].steps.iter().find(|step| step.id == "hold").unwrap().clone()
+    };
+    assert_eq!((hold(&site).state, hold(&site).why.as_str()), (StepState::Retrying, "governor"));
+    site.run_job(2, &[("gpu001", &[3])]);
+    let others: Vec<_> = site.state.open_executions.iter().copied().filter(|id| *id != row).collect();
+    for execution in others {
+        site.ask(Role::Operator, Action::RunAbort { execution });
+    }
+    pass(&mut site, 5);
+    for number in [2, 3] {
+        let incident = site.incident(number).number.clone();
+        let reply = site.ask(Role::Operator, Action::IncidentResolve { incident });
+        assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
+    }
+    pass(&mut site, 3_600);
+    assert!(is_back(&site), "there is room again, and a job: {:?}", hold(&site));
+    site.jobs[1].state = JobState::Completed;
+    pass(&mut site, 1_800);
+    let end = &site.state.executions[&row];
+    assert_eq!((end.state, end.why.as_str()), (ExecutionState::Succeeded, "verified"));
+    assert!(is_back(&site) && site.state.open_alerts.is_empty());
+}
