@@ -147,13 +147,16 @@ fn states(testbed: &Testbed) -> BTreeMap<String, String> {
     printed.lines().map(|line| (field(line, "NodeName="), field(line, "State="))).collect()
 }
 
-/// Runbook, and the step at which it rests, or why it ended.
+/// Runbook, and the step at which it stands, or how it ended and without what. There are two spares for all rows.
 fn position(run: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let steps = || run["steps"].as_array().into_iter().flatten();
     let open = |step: &&Value| !matches!(step["state"].as_str(), Some("succeeded" | "skipped" | "failed"));
-    let step = run["steps"].as_array().and_then(|steps| steps.iter().find(open));
-    let at = step.map_or_else(|| text(&run["why"]), |step| text(&step["id"]));
-    format!("{}: {at}", text(&run["runbook"]))
+    let failed = |step: &&Value| step["state"] == "failed" && step["id"] != "spare";
+    let at = steps().find(open).map_or_else(|| text(&run["state"]), |step| text(&step["id"]));
+    let failed: String =
+        steps().filter(failed).map(|step| format!(", without {}", text(&step["id"]))).collect();
+    format!("{}: {at}{failed}", text(&run["runbook"]))
 }
 
 fn table(rows: &BTreeMap<String, Seen>) -> String {

@@ -44,21 +44,22 @@ const EXAMPLES: &str = "
 ## Examples
 
 Each of these happens to a node of its own of a real Slurm, in the mode `act`, with every action of the example's agent
-allowed; `cargo xtask e2e faults` holds Provost to the table. Without a job where none is named.
+allowed; `cargo xtask e2e faults` holds Provost to the table. No job is on the node where none is named. A runbook stands at
+a step, or has succeeded.
 
 | what happens | Slurm | incident | runbook |
 |---|---|---|---|
 | 79 under a job | drained | SEV2 | gpu-lost: repair |
-| 95 | drained, then free | SEV3 | gpu-memory-uncorrectable: verified |
-| 64 | drained, then free | SEV3 | gpu-memory-uncorrectable: verified |
-| 48 alone | drained, then free | SEV3 | gpu-memory-uncorrectable: verified |
+| 95 | drained, then free | SEV3 | gpu-memory-uncorrectable: succeeded |
+| 64 | drained, then free | SEV3 | gpu-memory-uncorrectable: succeeded |
+| 48 alone | drained, then free | SEV3 | gpu-memory-uncorrectable: succeeded |
 | 48, 63 and 94 under a job | untouched | SEV3 | row-remap-pending: wait |
 | 63 under a job | untouched | SEV4 | row-remap-pending: wait |
-| 74 | drained, then free | SEV3 | nvlink-fatal: verified |
-| 119 | drained, then free | SEV3 | gpu-reset-needed: verified |
-| 149, fatal | drained, then free | SEV3 | nvlink-fatal: verified |
+| 74 | drained, then free | SEV3 | nvlink-fatal: succeeded |
+| 119 | drained, then free | SEV3 | gpu-reset-needed: succeeded |
+| 149, fatal | drained, then free | SEV3 | nvlink-fatal: succeeded |
 | 149, bit errors | untouched | SEV4 | - |
-| 154 to 1 | drained, then free | SEV3 | gpu-reset-needed: verified |
+| 154 to 1 | drained, then free | SEV3 | gpu-reset-needed: succeeded |
 | 154 to 0 | untouched | - | - |
 | 79, written by a program | untouched | - | - |
 | the agent falls silent | untouched | SEV3 | - |

@@ -168,9 +168,13 @@ impl<'a> Context<'a> {
 
     /// The agent's action of this step: the argument `action`, or the usual name.
     fn agent_action(&self, usual: &str) -> Vec<Effect> {
+        self.agent_action_at(usual, self.run.gpu)
+    }
+
+    fn agent_action_at(&self, usual: &str, gpu: Option<u32>) -> Vec<Effect> {
         let name = self.step.with.get("action").map_or(usual, String::as_str);
         let Some(node) = self.node().filter(|node| node.actions.contains(name)) else { return Vec::new() };
-        let pci = self.run.gpu.and_then(|gpu| node.gpus.get(&gpu)).map(|gpu| gpu.pci);
+        let pci = gpu.and_then(|gpu| node.gpus.get(&gpu)).map(|gpu| gpu.pci);
         vec![Effect::AgentAction { node: node.name.clone(), action: name.to_owned(), pci }]
     }
 

@@ -164,7 +164,8 @@ fn nvlink_takes_the_whole_node() {
         line.fields.fatal = Some(true);
         line
     };
-    for line in [signal("gpu001", 74, Some(3)), switch()] {
+    let first = format!("evidence {}", pci(0));
+    for (line, evidence) in [(signal("gpu001", 74, Some(3)), "evidence 3"), (switch(), first.as_str())] {
         let mut site = able();
         site.run_job(1, &[("gpu001", &[3])]);
         site.run_job(2, &[("gpu001", &[5])]);
@@ -173,7 +174,7 @@ fn nvlink_takes_the_whole_node() {
         go(&mut site);
         assert_eq!(
             asked(&site),
-            ["evidence", "requeue 1", "requeue 2", "no_steps", "fabric_reset", "validate"]
+            [evidence, "requeue 1", "requeue 2", "no_steps", "fabric_reset", "validate"]
         );
         assert_eq!(run(&site).state, ExecutionState::Succeeded);
         assert!(is_back(&site) && site.state.open_alerts.is_empty());
