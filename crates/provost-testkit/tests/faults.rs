@@ -193,7 +193,7 @@ fn faults() {
     while seen != expected && begun.elapsed() < LONG {
         seen = look(&testbed, &site, &mut drained);
     }
-    println!("{}", table(&seen));
+    println!("{}{}", testbed.slurm("scontrol", &["--version"]), table(&seen));
     assert!(seen == expected, "the reference says:\n{}", table(&expected));
     let resets = fs::read_to_string(testbed.dir().join("resets")).expect("resets were done");
     let resets: BTreeSet<&str> = resets.lines().collect();
