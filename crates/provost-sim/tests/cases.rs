@@ -175,6 +175,32 @@ fn b20_a_drain_flag_is_not_drained() {
 }
 
 #[test]
+fn b21_no_release_before_the_node_is_back_and_tested() {
+    let mut case = Case::new(Mood::HELPFUL);
+    case.strike(lost("gpu003", 3, false));
+    let asked = |world: &World| {
+        world.state().executions.values().any(|run| run.state == ExecutionState::AwaitingHuman)
+    };
+    case.until(300 * SECOND, asked);
+    // The machine is taken out. Slurm has not noticed yet: it would be free for jobs if somebody undrained it.
+    case.strike(Fault::AgentGone("gpu003".to_owned()));
+    case.until(300 * SECOND, |world| !asked(world));
+    case.strike(Fault::Mood(Mood::AWAY));
+    for _ in 0..60 {
+        case.wait(10 * SECOND);
+        let node = case.world.site.slurm.node("gpu003").expect("known");
+        assert!(node.drain && !node.not_responding, "{:?}", case.phase("gpu003"));
+        assert!(!matches!(case.phase("gpu003"), Phase::InService | Phase::Probation));
+    }
+    // It is back: tested first, and then released.
+    case.strike(Fault::AgentBack("gpu003".to_owned()));
+    case.strike(Fault::Mood(Mood::HELPFUL));
+    case.until(600 * SECOND, is_home("gpu003"));
+    assert!(!case.drained("gpu003"));
+    case.end();
+}
+
+#[test]
 fn b22_somebody_elses_isolation_is_not_removed() {
     for (before, after) in [(true, false), (false, true)] {
         let mut case = Case::new(Mood::HELPFUL);
