@@ -278,6 +278,7 @@ impl Testbed {
         for folder in ["fail", "kmsg"] {
             fs::remove_dir_all(self.dir.join(folder)).ok();
         }
+        fs::remove_file(self.dir.join("resets")).ok();
     }
 
     /// Nodes with drain events in accounting, and everything that Slurm shows of each node: what nobody must
