@@ -216,6 +216,26 @@ fn requeued(site: &Site) -> usize {
 }
 
 #[test]
+fn companions_are_those_of_the_same_gpu_whatever_happens_elsewhere() {
+    let mut site = site();
+    for (id, node) in (1..).zip(["gpu001", "gpu002", "gpu003", "gpu004"]) {
+        site.run_job(id, &[(node, &[3])]);
+    }
+    for (node, text) in
+        [("gpu001", "63"), ("gpu002", "63"), ("gpu003", "63"), ("gpu003", "95"), ("gpu004", "94")]
+    {
+        site.signal(line(node, text));
+    }
+    for node in ["gpu001", "gpu002", "gpu003", "gpu004"] {
+        site.signal(line(node, "48"));
+    }
+    site.wait(Duration::from_secs(2));
+    let held = ["gpu001", "gpu002", "gpu003", "gpu004"]
+        .map(|node| site.state.holds_on(site.node(node).id).next().is_some());
+    assert_eq!(held, [false, false, true, false]);
+}
+
+#[test]
 fn companions_of_a_gpu_that_the_inventory_lacks_count_as_well() {
     let stand_of = |codes: &[u32]| {
         let mut site = site();

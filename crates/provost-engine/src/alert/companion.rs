@@ -56,13 +56,14 @@ pub(crate) fn is_contained(state: &State, key: &EpisodeKey, from: Timestamp) -> 
 /// An Xid was seen on the same GPU since `from`, or within one episode before it.
 fn seen_since(state: &State, key: &EpisodeKey, code: u32, from: Timestamp) -> bool {
     let merge = state.config.timers.merge.0;
-    let first = EpisodeKey { code: Some(code), pci: None, mig: None, link: None, ..key.clone() };
-    let of_code = state.episodes.range(first.clone()..).take_while(|(other, _)| {
-        (&other.node, other.kind, other.code) == (&first.node, first.kind, first.code)
-    });
-    of_code
-        .filter(|(other, episode)| other.pci == key.pci && !episode.historic)
-        .any(|(_, episode)| episode.last_at + merge >= from)
+    let first = EpisodeKey { code: Some(code), mig: None, link: None, ..key.clone() };
+    // Those of other nodes may stand in between.
+    let at_place = state
+        .episodes
+        .range(first..)
+        .take_while(|(other, _)| (other.code, other.pci) == (Some(code), key.pci))
+        .filter(|(other, _)| (&other.node, other.kind) == (&key.node, key.kind));
+    at_place.into_iter().any(|(_, episode)| !episode.historic && episode.last_at + merge >= from)
 }
 
 /// What a cleanup belongs to.
