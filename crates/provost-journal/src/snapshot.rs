@@ -1,6 +1,6 @@
 //! Snapshots: the folded state at one sequence, so that a start does not read the whole journal. They are a
-//! cache. One that is damaged, of another program version, or ahead of the journal is passed over, and all of
-//! them may be deleted at any time.
+//! cache. One that is damaged or of another program version is passed over, and all of them may be deleted at any
+//! time; one that is ahead of the journal shows that records were lost, and nothing starts until somebody has looked.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,9 +52,9 @@ impl Snapshots {
         found
     }
 
-    /// Whether any was ever saved, and so whether there were records.
-    pub(crate) fn exist(&self) -> bool {
-        !self.found().is_empty()
+    /// The sequence of the newest one, whole or not: so many records were there once.
+    pub(crate) fn newest(&self) -> u64 {
+        self.found().first().copied().unwrap_or(0)
     }
 
     /// Saves the state that has `seq` records folded in, and removes all but the newest two.

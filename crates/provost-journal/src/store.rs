@@ -94,17 +94,10 @@ impl Journal {
         let lock = lock(dir)?;
         let path = format::database(dir);
         let connection = format::open_writer(&path)?;
-        let records: i64 = connection
-            .query_row("SELECT count(*) FROM (SELECT 1 FROM record LIMIT 1)", [], |row| row.get(0))
+        let records: u64 = connection
+            .query_row("SELECT coalesce(max(seq) + 1, 0) FROM record", [], |row| row.get(0))
             .map_err(Error::read(&path))?;
-        if records == 0 && Snapshots::new(dir).exist() {
-            return Err(Error::Inconsistent {
-                seq: 0,
-                what: "the database holds nothing, although a snapshot of its records lies beside it; \
-                       restore journal.db from the backup"
-                    .to_owned(),
-            });
-        }
+        not_rolled_back(dir, records)?;
         check_origin(&connection, dir, &origin)?;
         let signer = Signer::load(dir, &origin, records == 0)?;
         check_key(&connection, dir, &signer, &origin)?;
@@ -265,6 +258,21 @@ fn lock(dir: &Path) -> Result<File, Error> {
         Err(TryLockError::WouldBlock) => Err(Error::Locked { dir: dir.to_owned() }),
         Err(TryLockError::Error(source)) => Err(Error::File { path, what: "locked", source }),
     }
+}
+
+/// Snapshots and tiles are made of durable records only, so a journal that ends before them has lost some: an older
+/// copy of it, or one without its write-ahead log. New records in their place would be a second history.
+fn not_rolled_back(dir: &Path, records: u64) -> Result<(), Error> {
+    let were = Snapshots::new(dir).newest().max(crate::tiles::covered(dir));
+    if were <= records {
+        return Ok(());
+    }
+    let what = format!(
+        "the database ends here, although snapshots or tiles beside it were made of {were} records; restore the \
+         newest journal.db with its journal.db-wal. Where there is none, move the folders snapshots and tiles away \
+         and start again: what they knew beyond this record is lost then"
+    );
+    Err(Error::Inconsistent { seq: records, what })
 }
 
 fn check_origin(connection: &Connection, dir: &Path, expected: &str) -> Result<(), Error> {

@@ -27,6 +27,30 @@ fn tile_path(level: u32, index: u64) -> String {
     format!("tile/{level}/{number}")
 }
 
+/// Number of tiles at a level; they are written in order, so that the first missing one is found by halving.
+fn count(prefix: &Path, level: u32) -> u64 {
+    let exists = |index| prefix.join(tile_path(level, index)).exists();
+    let mut above = 1;
+    while exists(above - 1) {
+        above *= 2;
+    }
+    let (mut low, mut high) = (above / 2, above - 1);
+    while low < high {
+        let middle = low.midpoint(high);
+        if exists(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+/// How many records the tiles in `dir` cover.
+pub(crate) fn covered(dir: &Path) -> u64 {
+    count(&dir.join("tiles"), 0) * WIDTH
+}
+
 /// The tiles of a data directory and the records that no tile covers yet; the source of proofs.
 pub struct Tiles<'a> {
     prefix: PathBuf,
@@ -55,25 +79,6 @@ impl<'a> Tiles<'a> {
         self.cached.as_ref().map(|(_, _, hashes)| hashes.as_slice())
     }
 
-    /// Number of tiles at a level; they are written in order, so that the first missing one is found by halving.
-    fn count(&self, level: u32) -> u64 {
-        let exists = |index| self.prefix.join(tile_path(level, index)).exists();
-        let mut above = 1;
-        while exists(above - 1) {
-            above *= 2;
-        }
-        let (mut low, mut high) = (above / 2, above - 1);
-        while low < high {
-            let middle = low.midpoint(high);
-            if exists(middle) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
-    }
-
     /// Writes up to `at_most` full tiles that are missing; gives how many it wrote.
     ///
     /// # Errors
@@ -83,7 +88,7 @@ impl<'a> Tiles<'a> {
         let mut below = self.reader.size()?;
         for level in 0..u64::BITS / HEIGHT {
             let full = below / WIDTH;
-            let mut have = self.count(level);
+            let mut have = count(&self.prefix, level);
             while have < full && written < at_most {
                 let hashes = self.hashes_of(level, have)?;
                 let path = self.prefix.join(tile_path(level, have));

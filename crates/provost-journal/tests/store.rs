@@ -10,7 +10,7 @@ use common::{Shape, TempDir, append, journal, open};
 use proptest::prelude::*;
 use provost_journal::merkle::{Hash, Tree, inclusion_proof, leaf_hash, root_from_inclusion};
 use provost_journal::tiles::Tiles;
-use provost_journal::{Error, Filter, Journal, Maintenance, Options, Reader, database};
+use provost_journal::{Error, Filter, Journal, Maintenance, Options, Reader, Snapshots, database};
 use rusqlite::Connection;
 
 fn root_of(count: u64) -> Hash {
@@ -70,15 +70,42 @@ fn records_that_do_not_follow_are_refused_whole() {
 }
 
 #[test]
-fn a_database_that_was_lost_is_not_begun_anew() {
-    let dir = TempDir::new();
-    drop(journal(&dir, 4, 1, 1));
-    provost_journal::Snapshots::new(&dir).save(4, "v", b"state").unwrap();
-    for end in ["", "-wal", "-shm"] {
-        drop(std::fs::remove_file(dir.join(format!("journal.db{end}"))));
-    }
-    let error = open_error(&dir);
-    assert!(error.contains("restore journal.db from the backup"), "{error}");
+fn a_database_that_was_lost_or_rolled_back_is_not_gone_on_with() {
+    // What is left of 600 records in the database, how many a snapshot was made of, whether there are tiles.
+    let check = |left: u64, snapshot: Option<u64>, tiles: bool, lost: bool| {
+        let (dir, older) = (TempDir::new(), TempDir::new());
+        drop(journal(&dir, 600, 0, 100));
+        drop(journal(&older, left, 0, 100));
+        if let Some(seq) = snapshot {
+            Snapshots::new(&dir).save(seq, "v", b"state").unwrap();
+        }
+        if tiles {
+            Tiles::new(&dir, &Reader::open(&dir).unwrap()).write_full(u64::MAX).unwrap();
+        }
+        for end in ["", "-wal", "-shm"] {
+            drop(std::fs::remove_file(dir.join(format!("journal.db{end}"))));
+        }
+        sql(&older, "PRAGMA wal_checkpoint(TRUNCATE)");
+        std::fs::copy(database(&older), database(&dir)).unwrap();
+        std::fs::copy(older.join("keys/journal.ed25519"), dir.join("keys/journal.ed25519")).unwrap();
+        let opened = Journal::open(&dir, Options::new("hel-1")).map(|journal| journal.size());
+        let case = format!("{left} {snapshot:?} {tiles}");
+        match opened {
+            Ok(size) => assert!(size == left && !lost, "{case}"),
+            Err(error) => {
+                assert!(lost, "{case}: {error}");
+                assert!(error.to_string().contains("restore the newest journal.db"), "{case}: {error}");
+            }
+        }
+    };
+    check(600, Some(600), true, false);
+    check(600, None, false, false);
+    check(512, None, true, false);
+    check(510, None, true, true);
+    check(500, Some(600), false, true);
+    check(500, Some(500), false, false);
+    check(0, Some(4), false, true);
+    check(0, None, true, true);
 }
 
 #[test]
