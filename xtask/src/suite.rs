@@ -92,7 +92,14 @@ pub(crate) fn install_peers(workspace: &Workspace) -> Result<()> {
     if process::read(Command::new("id").arg("-u"))? != "0" {
         bail!("the tests start a Slurm cluster, with its daemons and users, so they run as root");
     }
-    process::run(Command::new("testbed/slurm").arg("install").current_dir(&workspace.root))
+    process::run(Command::new("testbed/slurm").arg("install").current_dir(&workspace.root))?;
+    let redfish = workspace.target.join("redfish");
+    process::run(
+        Command::new("testbed/redfish")
+            .arg("install")
+            .env("REDFISH_TESTBED_DIR", redfish)
+            .current_dir(&workspace.root),
+    )
 }
 
 /// The programs that the tests start. Always for the whole workspace: choosing single crates would give their

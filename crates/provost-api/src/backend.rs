@@ -31,6 +31,9 @@ pub trait Backend: Send + Sync + 'static {
     /// When anything was last heard from the agent of a node; `None` where nothing was since the start.
     fn last_seen(&self, node: &str) -> Option<Timestamp>;
 
+    /// When the BMC of a node answered last; `None` where it has not since the start, or there is none.
+    fn bmc_read(&self, node: &str) -> Option<Timestamp>;
+
     /// Now.
     fn now(&self) -> Timestamp;
 

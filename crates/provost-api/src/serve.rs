@@ -148,6 +148,7 @@ async fn serve(
                     now: backend.now(),
                     version: backend.version(),
                     last_seen: &|node| backend.last_seen(node),
+                    bmc_read: &|node| backend.bmc_read(node),
                     journal: shared.api.handle.health().journal_available(),
                     id: &id,
                     query: &query,

@@ -42,6 +42,8 @@ pub(crate) struct Look<'a> {
     pub(crate) version: &'a str,
     /// When the agent of a node was last heard; heartbeats are not in State.
     pub(crate) last_seen: &'a dyn Fn(&str) -> Option<Timestamp>,
+    /// When the BMC of a node answered last.
+    pub(crate) bmc_read: &'a dyn Fn(&str) -> Option<Timestamp>,
     /// The journal can be written.
     pub(crate) journal: bool,
     /// The part of the path that names the resource.
@@ -116,10 +118,14 @@ pub(crate) fn nodes(look: &Look<'_>) -> Result<Made, Problem> {
     page(look, Order::Ascending, wanted, |node| heard(look, node))
 }
 
-/// The node, and when its agent was last heard.
+/// The node, and when its agent and its BMC were last heard.
 fn heard(look: &Look<'_>, node: &Node) -> provost_model::view::Node {
     let mut view = engine::node(look.state, node);
     view.last_seen_at = (look.last_seen)(&node.name).or(view.last_seen_at);
+    if let Some(bmc) = &mut view.bmc {
+        bmc.read_at = (look.bmc_read)(&node.name);
+        bmc.age_s = bmc.read_at.map(|at| look.now.since(at).as_secs());
+    }
     view
 }
 

@@ -5,18 +5,20 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Bytes;
-use hyper::{Request, header};
+use hyper::header::{HeaderMap, HeaderValue};
+use hyper::{Method, Request, header};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-use crate::tls::{self, TrustError};
+use crate::tls::{Trust, TrustError, Trusted};
 
 /// Where a neighbour listens. Written `unix:///run/slurmrestd.sock`, `http://127.0.0.1:6820` or
 /// `https://slurm.example:6820`.
@@ -110,6 +112,27 @@ pub struct Answer {
     pub json: bool,
     /// The body, at most as long as was asked for.
     pub body: Vec<u8>,
+    headers: HeaderMap,
+}
+
+impl Answer {
+    /// The text of a header; none where it is not there or holds more than plain characters.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}
+
+/// One request.
+#[derive(Clone)]
+pub struct Ask<'a> {
+    /// What to do.
+    pub method: Method,
+    /// Path and query.
+    pub path: &'a str,
+    /// Further headers. Their values are secrets: they are in no error and no log.
+    pub headers: &'a [(&'static str, String)],
+    /// JSON, for what has a body.
+    pub body: Option<Vec<u8>>,
 }
 
 /// No answer came, or none that could be taken.
@@ -125,7 +148,7 @@ pub enum Error {
     },
     /// The other side is not who it should be, or speaks no TLS.
     #[error(
-        "{endpoint} can't be trusted: {source}; name its authority as rest_ca_file, or the host as its certificate does"
+        "{endpoint} can't be trusted: {source}; name the file of its authority (rest_ca_file of a slurmrestd, ca_file of a BMC), or the host as its certificate does"
     )]
     Tls {
         /// Where.
@@ -167,6 +190,16 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The request may have reached the other side, so it may have been done.
+    pub fn was_sent(&self) -> bool {
+        match self {
+            Error::Connect { .. } | Error::Tls { .. } | Error::Header { .. } => false,
+            Error::TimedOut { .. } | Error::Broken { .. } | Error::TooLarge { .. } => true,
+        }
+    }
+}
+
 /// Bounds of one request.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -200,11 +233,22 @@ impl Client {
     /// # Errors
     /// Where no authority can be read.
     pub fn new(endpoint: Endpoint, ca_file: Option<&Path>) -> Result<Client, TrustError> {
-        let tls = match endpoint {
-            Endpoint::Tls { .. } => Some(TlsStore(tls::client(ca_file)?.into())),
+        let trust = ca_file.map_or(Trust::System, |path| Trust::Authority(path.to_owned()));
+        let trusted = match endpoint {
+            Endpoint::Tls { .. } => Some(Trusted::new(&trust)?),
             Endpoint::Unix(_) | Endpoint::Loopback(_) => None,
         };
-        Ok(Client { endpoint, tls })
+        Ok(Client::over(endpoint, trusted.as_ref()))
+    }
+
+    /// A client of `endpoint` that, over TLS, trusts who is `trusted`; without any, TLS fails when it is asked.
+    pub fn over(endpoint: Endpoint, trusted: Option<&Trusted>) -> Client {
+        Client { endpoint, tls: trusted.map(|trusted| TlsStore(Arc::clone(&trusted.0).into())) }
+    }
+
+    /// Where it asks.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 
     /// `GET path` with the given headers. Header values are secrets: they are in no error and no log.
@@ -214,26 +258,34 @@ impl Client {
         headers: &[(&'static str, String)],
         limits: Limits,
     ) -> Result<Answer, Error> {
-        tokio::time::timeout(limits.time, self.get_unbounded(path, headers, limits.body))
+        self.send(Ask { method: Method::GET, path, headers, body: None }, limits).await
+    }
+
+    /// Asks once. Where no answer came, nobody knows here whether it was taken; see [`Error::was_sent`].
+    pub async fn send(&self, ask: Ask<'_>, limits: Limits) -> Result<Answer, Error> {
+        tokio::time::timeout(limits.time, self.send_unbounded(ask, limits.body))
             .await
             .unwrap_or_else(|_| Err(Error::TimedOut { endpoint: self.endpoint.clone(), after: limits.time }))
     }
 
-    async fn get_unbounded(
-        &self,
-        path: &str,
-        headers: &[(&'static str, String)],
-        limit: usize,
-    ) -> Result<Answer, Error> {
+    async fn send_unbounded(&self, ask: Ask<'_>, limit: usize) -> Result<Answer, Error> {
         let endpoint = &self.endpoint;
-        let mut request = Request::get(path)
+        let refused = || Error::Header { endpoint: endpoint.clone() };
+        let mut request = Request::builder()
+            .method(ask.method)
+            .uri(ask.path)
             .header(header::HOST, endpoint.authority())
             .header(header::ACCEPT, "application/json");
-        for (name, value) in headers {
+        for (name, value) in ask.headers {
+            let mut value = HeaderValue::from_str(value).map_err(|_| refused())?;
+            value.set_sensitive(true);
             request = request.header(*name, value);
         }
-        let request =
-            request.body(Empty::<Bytes>::new()).map_err(|_| Error::Header { endpoint: endpoint.clone() })?;
+        if ask.body.is_some() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        let body = Full::new(Bytes::from(ask.body.unwrap_or_default()));
+        let request = request.body(body).map_err(|_| refused())?;
         let connect = |source| Error::Connect { endpoint: endpoint.clone(), source };
         match (endpoint, &self.tls) {
             (Endpoint::Unix(path), _) => {
@@ -250,7 +302,6 @@ impl Client {
                 let stream = connector.connect(host.clone(), stream).await.map_err(tls)?;
                 exchange(endpoint, stream, request, limit).await
             }
-            // `new` makes a store for every such endpoint.
             (Endpoint::Tls { .. }, None) => Err(connect(std::io::ErrorKind::Unsupported.into())),
         }
     }
@@ -259,7 +310,7 @@ impl Client {
 async fn exchange<S>(
     endpoint: &Endpoint,
     stream: S,
-    request: Request<Empty<Bytes>>,
+    request: Request<Full<Bytes>>,
     limit: usize,
 ) -> Result<Answer, Error>
 where
@@ -271,6 +322,11 @@ where
     let answer = async {
         let response = sender.send_request(request).await.map_err(broken)?;
         let status = response.status().as_u16();
+        let mut headers = response.headers().clone();
+        for value in headers.values_mut() {
+            // A header of an answer may be a token; none is ever printed.
+            value.set_sensitive(true);
+        }
         let json = response
             .headers()
             .get(header::CONTENT_TYPE)
@@ -284,7 +340,7 @@ where
                 Err(_) => Error::TooLarge { endpoint: endpoint.clone(), limit },
             }
         })?;
-        Ok(Answer { status, json, body: body.to_bytes().to_vec() })
+        Ok(Answer { status, json, body: body.to_bytes().to_vec(), headers })
     };
     tokio::pin!(answer);
     tokio::pin!(connection);
@@ -292,9 +348,10 @@ where
     tokio::select! {
         biased;
         answer = &mut answer => return answer,
-        ended = &mut connection => ended.map_err(broken)?,
+        // Whether it ended well says nothing about an answer that came before; without one, the answer says why.
+        _ = &mut connection => {}
     }
-    // The connection is over; what arrived before its end is still to be read.
+    // What arrived before its end is still to be read.
     answer.await
 }
 
@@ -361,6 +418,9 @@ mod tests {
             (until_close.status, until_close.json, until_close.body.as_slice()),
             (500, false, &b"no"[..])
         );
+        // Some controllers send a body where there can be none.
+        let stray = ask(Some(b"HTTP/1.1 204 No Content\r\nContent-Length: 4\r\n\r\nnull")).await.unwrap();
+        assert_eq!((stray.status, stray.body.as_slice()), (204, &b""[..]));
         let long = ask(Some(b"HTTP/1.1 200 OK\r\n\r\n0123456789abcdefg")).await;
         assert!(matches!(long, Err(Error::TooLarge { limit: 16, .. })), "{long:?}");
         let cut = ask(Some(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")).await;

@@ -5,5 +5,6 @@
 //! be understood is counted, never guessed.
 
 pub mod http;
+pub mod redfish;
 pub mod slurm;
 pub mod tls;

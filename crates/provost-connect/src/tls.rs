@@ -1,9 +1,14 @@
-//! Whom a TLS connection trusts: the authority in a file that the operator names, or those of the system. No list of
-//! authorities comes with the program, so that none has to be updated with it.
+//! Whom a TLS connection trusts: the authority in a file that the operator names, certificates that they name one by
+//! one, or the authorities of the system. No list of authorities comes with the program, so that none has to be updated
+//! with it.
+
+mod pinned;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+pub use pinned::{Fingerprint, ParseFingerprintError};
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -38,7 +43,7 @@ pub enum TrustError {
     },
     /// The system has no store.
     #[error(
-        "this system has no file of trusted authorities; install ca-certificates, or name one as rest_ca_file"
+        "this system has no file of trusted authorities; install ca-certificates, or name the file of the authority"
     )]
     NoStore,
     /// TLS itself.
@@ -46,21 +51,46 @@ pub enum TrustError {
     Tls(#[from] rustls::Error),
 }
 
-/// A client that trusts the authorities in `ca_file`; those of the system without one.
-///
-/// # Errors
-/// Where no authority can be read.
-pub fn client(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TrustError> {
-    let path = match ca_file {
-        Some(path) => path,
-        None => SYSTEM_STORES.iter().map(Path::new).find(|path| path.is_file()).ok_or(TrustError::NoStore)?,
-    };
-    let roots = authorities(path)?;
+/// Whom to trust.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// The authorities of the system.
+    System,
+    /// Those in a PEM file.
+    Authority(PathBuf),
+    /// Whoever shows one of these certificates, whatever name and dates stand in it: a management controller makes its
+    /// own, often before its clock is right.
+    Pinned(Vec<Fingerprint>),
+}
+
+/// Whom to trust, read and ready; made once for many neighbours.
+#[derive(Clone, Debug)]
+pub struct Trusted(pub(crate) Arc<ClientConfig>);
+
+impl Trusted {
+    /// Reads the authorities.
+    ///
+    /// # Errors
+    /// Where none can be read.
+    pub fn new(trust: &Trust) -> Result<Trusted, TrustError> {
+        Ok(Trusted(client(trust)?))
+    }
+}
+
+fn client(trust: &Trust) -> Result<Arc<ClientConfig>, TrustError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let config =
+        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    let system =
+        || SYSTEM_STORES.iter().map(Path::new).find(|path| path.is_file()).ok_or(TrustError::NoStore);
+    let config = match trust {
+        Trust::System => config.with_root_certificates(authorities(system()?)?).with_no_client_auth(),
+        Trust::Authority(path) => config.with_root_certificates(authorities(path)?).with_no_client_auth(),
+        Trust::Pinned(fingerprints) => config
+            .dangerous()
+            .with_custom_certificate_verifier(pinned::verifier(fingerprints.clone(), provider))
+            .with_no_client_auth(),
+    };
     Ok(Arc::new(config))
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_connect::http::{Answer, Client, Error, Limits};
-use provost_connect::tls::TrustError;
+use provost_connect::tls::{Fingerprint, Trust, TrustError, Trusted};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -57,6 +57,10 @@ impl Drop for Authority {
 
 /// Answers one request with what it was asked; without TLS where there is no configuration.
 async fn ask(server: Option<ServerConfig>, host: &str, trust: &Authority) -> Result<Answer, Error> {
+    ask_trusting(server, host, &Trust::Authority(trust.file.clone())).await
+}
+
+async fn ask_trusting(server: Option<ServerConfig>, host: &str, trust: &Trust) -> Result<Answer, Error> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let served = tokio::spawn(async move {
@@ -74,7 +78,7 @@ async fn ask(server: Option<ServerConfig>, host: &str, trust: &Authority) -> Res
         stream.shutdown().await.ok();
     });
     let endpoint = format!("https://{host}:{port}").parse().unwrap();
-    let client = Client::new(endpoint, Some(&trust.file)).unwrap();
+    let client = Client::over(endpoint, Some(&Trusted::new(trust).unwrap()));
     let answer = client.get("/slurm", &[("x-slurm-user-token", "s3cret".to_owned())], LIMITS).await;
     served.await.unwrap();
     answer
@@ -100,6 +104,33 @@ async fn a_neighbour_is_trusted_by_its_authority_and_its_name() {
         assert!(matches!(&error, Error::Tls { .. }), "{what}: {error:?}");
         let text = error.to_string();
         assert!(text.contains("rest_ca_file") && !format!("{error:?}{text}").contains("s3cret"), "{text}");
+    }
+}
+
+/// A server with a certificate that it has signed itself, for no name that is used, and that certificate.
+fn self_signed() -> (ServerConfig, Fingerprint) {
+    let key = KeyPair::generate().unwrap();
+    let certificate =
+        CertificateParams::new(vec!["bmc.invalid".to_owned()]).unwrap().self_signed(&key).unwrap();
+    let fingerprint = Fingerprint::of(certificate.der());
+    let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .unwrap();
+    (config, fingerprint)
+}
+
+#[tokio::test]
+async fn a_certificate_that_was_named_is_trusted_and_no_other() {
+    let ((server, fingerprint), (other, another)) = (self_signed(), self_signed());
+    let pinned = Trust::Pinned(vec![another, fingerprint]);
+    assert_eq!(ask_trusting(Some(server), "localhost", &pinned).await.unwrap().status, 200);
+    for trust in [Trust::Pinned(vec![fingerprint]), Trust::Pinned(Vec::new())] {
+        let error = ask_trusting(Some(other.clone()), "localhost", &trust).await.unwrap_err();
+        assert!(matches!(&error, Error::Tls { .. }), "{error:?}");
     }
 }
 

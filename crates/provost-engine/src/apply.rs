@@ -8,8 +8,8 @@ use provost_model::response::AlertState;
 
 use crate::state::State;
 use crate::{
-    alert, command, containment, detect, effect, governor, hold, incident, lifecycle, runbook, scheduler,
-    slot, source,
+    alert, bmc, command, containment, detect, effect, governor, hold, incident, lifecycle, runbook,
+    scheduler, slot, source,
 };
 
 /// Folds `record` into `state`. Records come in order, without gaps.
@@ -35,6 +35,7 @@ pub fn apply(state: &mut State, record: &Record) {
             source::apply_known(state, data.node);
         }
         Body::NodeObserved(data) => scheduler::apply_node(state, record, data),
+        Body::BmcObserved(data) => bmc::apply_observed(state, data),
         Body::NodePhaseChanged(data) => lifecycle::apply_phase(state, record, data),
         Body::GpuIdentified(data) => lifecycle::apply_gpu(state, data),
         Body::SlotCreated(data) => slot::apply_created(state, data),

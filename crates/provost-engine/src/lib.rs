@@ -25,6 +25,7 @@ mod story_tests;
 mod testing;
 
 pub mod alert;
+pub mod bmc;
 pub mod command;
 pub mod containment;
 pub mod detect;

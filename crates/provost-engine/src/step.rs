@@ -5,7 +5,7 @@ use provost_model::time::Timestamp;
 
 use crate::event::{Decisions, Event};
 use crate::state::State;
-use crate::{command, detect, effect, runbook, scheduler, source};
+use crate::{bmc, command, detect, effect, runbook, scheduler, source};
 
 /// Decides on `input`. Reads State and nothing else; the answer to a command is given out only once the events
 /// are durable.
@@ -23,6 +23,7 @@ pub fn step(state: &State, now: Timestamp, input: &Input) -> (Vec<Event>, Option
         Input::AgentEnrolled { node, serial, token_sha256, expires_at } => {
             source::on_agent_enrolled(node, serial, token_sha256.as_deref(), *expires_at, out);
         }
+        Input::BmcRead(reading) => bmc::on_read(state, reading, out),
         Input::Source { source, state: to } => source::on_source(state, source, *to, out),
         Input::Observed(observation) => scheduler::on_observed(state, now, observation, out),
         Input::EffectResult { intent, result } => effect::on_result(state, *intent, result, out),

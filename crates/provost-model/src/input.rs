@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::bmc::BmcReading;
 use crate::body::{EpisodeKey, Source, SourceState};
 use crate::effect::EffectResult;
 use crate::fleet::GpuFacts;
@@ -52,7 +53,9 @@ pub enum Input {
         /// End of validity.
         expires_at: Timestamp,
     },
-    /// A source fell silent, went blind or came back.
+    /// A BMC answered.
+    BmcRead(Box<BmcReading>),
+    /// A source fell silent, went blind, came back, or is not configured any more.
     Source {
         /// Source.
         source: Source,

@@ -4,6 +4,7 @@
 //! decides is a [`body::Body`] inside a [`record::Record`]; what must be done outside is an
 //! [`effect::Effect`].
 
+pub mod bmc;
 pub mod body;
 pub mod canonical;
 pub mod catalogue;

@@ -93,7 +93,7 @@ pub enum Outcome {
 pub struct Actor {
     /// What kind of actor.
     pub kind: ActorKind,
-    /// Stable subject: `local:admin`, `system:engine`, `agent:gpu001`, `slurm:main`.
+    /// Stable subject: `local:admin`, `system:engine`, `agent:gpu001`, `slurm:main`, `bmc:gpu001`.
     pub sub: String,
 }
 
@@ -111,6 +111,8 @@ pub enum ActorKind {
     Agent,
     /// A scheduler, or somebody through it.
     Scheduler,
+    /// The BMC of a node.
+    Bmc,
 }
 
 impl Actor {
@@ -122,6 +124,11 @@ impl Actor {
     /// The agent of a node.
     pub fn agent(node: &str) -> Actor {
         Actor { kind: ActorKind::Agent, sub: format!("agent:{node}") }
+    }
+
+    /// The BMC of a node.
+    pub fn bmc(node: &str) -> Actor {
+        Actor { kind: ActorKind::Bmc, sub: format!("bmc:{node}") }
     }
 
     /// A scheduler, or a person who acted through it.

@@ -37,6 +37,8 @@ pub struct Node {
     pub last_seen_at: Option<Timestamp>,
     pub gpus: Vec<Gpu>,
     pub schedulers: Vec<SchedulerView>,
+    /// Null where no BMC is configured for it.
+    pub bmc: Option<Bmc>,
     pub slot: Option<String>,
     pub serving_for: Option<String>,
     pub mode: String,
@@ -56,6 +58,21 @@ pub struct SchedulerView {
     /// `none`, `ours`, `foreign`; the text is shown live by the scheduler.
     pub reason: Option<String>,
     pub partitions: Vec<String>,
+}
+
+/// The BMC of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bmc {
+    /// `fresh`, `silent`, `blind`: where it is not fresh, the rest is what it said last.
+    pub state: String,
+    /// `on`, `off`, `powering_on`, `powering_off`, `paused`.
+    pub power: Option<String>,
+    /// The BMC's own judgement: `ok`, `warning`, `critical`.
+    pub health: Option<String>,
+    /// When it answered last; null where it has not since the start.
+    pub read_at: Option<Timestamp>,
+    /// Whole seconds since then, by the clock of the controller.
+    pub age_s: Option<u64>,
 }
 
 /// A GPU.

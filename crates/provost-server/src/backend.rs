@@ -11,6 +11,7 @@ use provost_model::record::{Actor, ActorKind, Record, Sealed};
 use provost_model::time::Timestamp;
 
 use crate::agents::Agents;
+use crate::bmcs::Bmcs;
 use crate::local::{new_token, sha256_hex};
 use crate::{clock, run};
 
@@ -26,6 +27,7 @@ pub(crate) struct ServerBackend {
     readers: Mutex<Vec<Reader>>,
     sealer: Sealer,
     agents: Arc<Agents>,
+    bmcs: Option<Arc<Bmcs>>,
     now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
@@ -45,6 +47,7 @@ impl ServerBackend {
             readers: Mutex::default(),
             sealer: Sealer::open(data, false)?,
             agents,
+            bmcs: None,
             now: Arc::new(clock::now),
         })
     }
@@ -52,6 +55,11 @@ impl ServerBackend {
     /// The backend of a controller that lives by another clock.
     pub(crate) fn with_clock(self, now: Arc<dyn Fn() -> Timestamp + Send + Sync>) -> ServerBackend {
         ServerBackend { now, ..self }
+    }
+
+    /// The backend of a server that reads BMCs.
+    pub(crate) fn with_bmcs(self, bmcs: Arc<Bmcs>) -> ServerBackend {
+        ServerBackend { bmcs: Some(bmcs), ..self }
     }
 
     fn search(&self, reader: &Reader, query: &Query) -> Result<Vec<StoredRecord>, provost_journal::Error> {
@@ -134,6 +142,10 @@ impl Backend for ServerBackend {
 
     fn last_seen(&self, node: &str) -> Option<Timestamp> {
         self.agents.last_seen(node)
+    }
+
+    fn bmc_read(&self, node: &str) -> Option<Timestamp> {
+        self.bmcs.as_ref()?.last_read(node)
     }
 
     fn now(&self) -> Timestamp {

@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use crate::agents::Agents;
 use crate::attend::bind;
 use crate::backend::ServerBackend;
+use crate::bmcs::Bmcs;
 use crate::certificates::Authority;
 use crate::clock::{self, SystemClock};
 use crate::config::{Config, SlurmCluster};
@@ -71,6 +72,9 @@ pub enum Error {
     /// Runbooks.
     #[error(transparent)]
     Runbooks(#[from] runbooks::Error),
+    /// The authority of a BMC.
+    #[error(transparent)]
+    Trust(#[from] provost_connect::tls::TrustError),
     /// A scheduler's configuration.
     #[error("the scheduler `{name}` cannot be used")]
     Scheduler {
@@ -106,6 +110,7 @@ pub async fn up(up: Up) -> Result<(), Error> {
     let tls = authority.server_config(config.tls.as_ref(), config.listen.ip(), provost_wire::ALPN)?;
     let (listener, server) = bind(config.listen).await?;
     let reached = clusters(&config.slurm)?;
+    let bmcs = Arc::new(Bmcs::new(&config.bmc)?);
     let (executors, connection) = Executors::new(&reached);
     let (live, _) = broadcast::channel(LIVE_RECORDS);
     let controller = open_controller(&config, &data, journal, executors, live.clone(), say)?;
@@ -121,10 +126,11 @@ pub async fn up(up: Up) -> Result<(), Error> {
     let agents = Agents::new(handle.clone(), Arc::clone(&authority));
     connection.attach(handle.clone(), Arc::clone(&agents));
     let thread = spawn_controller(controller, started).await?;
-    let backend = ServerBackend::new(&data, &token, Arc::clone(&agents))?;
+    let backend = ServerBackend::new(&data, &token, Arc::clone(&agents))?.with_bmcs(Arc::clone(&bmcs));
     let api = Api { handle: handle.clone(), backend: Arc::new(backend), live };
     let mut tasks = JoinSet::new();
     start_tasks(&mut tasks, &handle, &agents, reached, &data);
+    tasks.spawn(bmcs.run(handle.clone()));
     let (followed, records) = (Arc::clone(&agents), api.live.subscribe());
     tasks.spawn(async move { followed.follow(records).await });
     tasks.spawn(listener::serve(listener, tls, provost_api::router(api), agents));

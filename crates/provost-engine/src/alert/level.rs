@@ -41,8 +41,8 @@ fn follow(state: &State, source: &Source, health: &SourceHealth, out: &mut Decis
                 node: subject.node.as_ref().and_then(|name| state.node_names.get(name)).copied(),
                 subject: subject.clone(),
                 gpu: None,
-                impact: Impact::Major,
-                classifications: BTreeSet::from([Classification::Pages]),
+                impact: weight(source).0,
+                classifications: weight(source).1,
                 first_at: health.since,
                 event: false,
                 runbook: None,
@@ -63,5 +63,16 @@ fn follow(state: &State, source: &Source, health: &SourceHealth, out: &mut Decis
             }
             _ => {}
         }
+    }
+}
+
+/// How bad it is to lose a source. Faults are seen, and work is kept away, without any BMC: that one does not answer
+/// wakes nobody. Where it would be needed, whoever needs it says so.
+fn weight(source: &Source) -> (Impact, BTreeSet<Classification>) {
+    match source {
+        Source::Agent(_) | Source::KernelLog(_) | Source::Scheduler(_) => {
+            (Impact::Major, BTreeSet::from([Classification::Pages]))
+        }
+        Source::Bmc(_) => (Impact::Minor, BTreeSet::new()),
     }
 }

@@ -121,7 +121,7 @@ fn nobody_without_a_role_and_nothing_but_people_and_services_may_ask() {
     let all = BTreeSet::from(ROLES.map(|(role, _)| role));
     for action in actions() {
         assert!(!authorize(&person(), &BTreeSet::new(), &action).allow, "{}", action.name());
-        for kind in [ActorKind::System, ActorKind::Agent, ActorKind::Scheduler] {
+        for kind in [ActorKind::System, ActorKind::Agent, ActorKind::Scheduler, ActorKind::Bmc] {
             let actor = Actor { kind, sub: "x".to_owned() };
             assert!(!authorize(&actor, &all, &action).allow, "{}", action.name());
         }

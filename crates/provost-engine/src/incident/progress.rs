@@ -163,6 +163,7 @@ fn source_name(alert: &Alert) -> String {
     match label.split_once(':') {
         Some(("agent", node)) => format!("Agent of {node}"),
         Some(("kernel_log", node)) => format!("Kernel log of {node}"),
+        Some(("bmc", node)) => format!("BMC of {node}"),
         Some(("scheduler", name)) => format!("Scheduler {name}"),
         _ => label.to_owned(),
     }

@@ -42,6 +42,8 @@ pub(crate) fn apply_adopted(state: &mut State, record: &Record, data: &NodeAdopt
         slot: None,
         spare: false,
         serves: None,
+        bmc: None,
+        bmc_asked_at: None,
         boot_id: None,
         actions: Default::default(),
         validated_at: None,

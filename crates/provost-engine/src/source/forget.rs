@@ -45,7 +45,9 @@ pub(super) fn left_configuration(state: &State, config: &EngineConfig, out: &mut
     let (before, after) = (names(&state.config.inventory), names(&config.inventory));
     for (source, health) in &state.sources {
         let left = match source {
-            Source::Agent(node) | Source::KernelLog(node) => before.contains(node) && !after.contains(node),
+            Source::Agent(node) | Source::KernelLog(node) | Source::Bmc(node) => {
+                before.contains(node) && !after.contains(node)
+            }
             Source::Scheduler(name) => !config.clusters.contains_key(name),
         };
         if left && health.state != SourceState::Gone {

@@ -117,7 +117,7 @@ pub(crate) fn apply_changed(state: &mut State, record: &Record, data: &SourceCha
     let health = SourceHealth { state: data.state, since: record.at };
     state.sources.insert(data.source.clone(), health);
     state.dirty.sources.insert(data.source.clone());
-    if let Source::Agent(name) | Source::KernelLog(name) = &data.source
+    if let Source::Agent(name) | Source::KernelLog(name) | Source::Bmc(name) = &data.source
         && let Some(node) = state.node_names.get(name)
     {
         state.dirty.nodes.insert(*node);
@@ -187,7 +187,7 @@ pub(crate) fn on_source(state: &State, source: &Source, to: SourceState, out: &m
 /// The subject that a source is.
 pub(crate) fn subject(source: &Source) -> Subject {
     let node = match source {
-        Source::Agent(node) | Source::KernelLog(node) => Some(node.clone()),
+        Source::Agent(node) | Source::KernelLog(node) | Source::Bmc(node) => Some(node.clone()),
         Source::Scheduler(_) => None,
     };
     Subject { kind: SubjectKind::Source, id: source.label(), name: Some(source.label()), node }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use provost_model::bmc::BmcView;
 use provost_model::body::{NodeView, SchedulerName, SourceState};
 use provost_model::effect::Effect;
 use provost_model::fleet::{GpuFacts, Phase};
@@ -47,6 +48,12 @@ pub struct Node {
     pub spare: bool,
     /// For a spare: the slot that it serves in.
     pub serves: Option<SlotId>,
+    /// What its BMC said last. Whether it still says so is told by the state of the source.
+    #[serde(default)]
+    pub bmc: Option<BmcView>,
+    /// When its BMC was asked and first said so.
+    #[serde(default)]
+    pub bmc_asked_at: Option<Timestamp>,
     /// Boot id, where an agent told.
     pub boot_id: Option<String>,
     /// Actions that its agent allows.

@@ -12,7 +12,7 @@ use provost_model::view;
 use super::words::name_of;
 use crate::alert::subject;
 use crate::state::{Alert, Hold, Job, Node, State};
-use crate::{containment, slot};
+use crate::{bmc, containment, slot};
 
 /// A node. `schedulable` is what its scheduler says, not what is desired: where the mode keeps a drain from being
 /// written, the node is desired to be held and still schedulable.
@@ -36,6 +36,7 @@ pub fn node(state: &State, node: &Node) -> view::Node {
         last_seen_at: silent.map(|source| source.since),
         gpus: node.gpus.values().map(|facts| gpu_with(state, node, facts, &open)).collect(),
         schedulers: scheduler(node, &holds).into_iter().collect(),
+        bmc: bmc_of(state, node),
         slot: node.slot.map(|slot| slot.to_string()),
         serving_for: serving_for(state, node),
         mode: state.mode_of(node).name().to_owned(),
@@ -60,6 +61,18 @@ fn scheduler(node: &Node, holds: &[&Hold]) -> Option<view::SchedulerView> {
             .to_owned()
         }),
         partitions: observed.map(|seen| seen.partitions.iter().cloned().collect()).unwrap_or_default(),
+    })
+}
+
+/// When it answered last is not in State: like heartbeats, answers that say nothing new are not recorded.
+fn bmc_of(state: &State, node: &Node) -> Option<view::Bmc> {
+    let source = bmc::source(state, node)?;
+    Some(view::Bmc {
+        state: name_of(&source),
+        power: node.bmc.and_then(|view| view.power).map(|power| name_of(&power)),
+        health: node.bmc.and_then(|view| view.health).map(|health| name_of(&health)),
+        read_at: None,
+        age_s: None,
     })
 }
 

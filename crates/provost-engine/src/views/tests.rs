@@ -152,6 +152,11 @@ fn fleet() -> Vec<(&'static str, Value, &'static str)> {
             "the scheduler shows gpu003 as MIXED+DRAIN, under somebody else's reason",
         ),
         (
+            "bmc.observed",
+            json!({"node": NODE, "asked_at": AT, "view": {"power": "powering_off", "health": null}}),
+            "the BMC of gpu003 says: power powering off, health unknown",
+        ),
+        (
             "node.phase_changed",
             json!({"node": NODE, "from": "in_service", "to": "suspect", "why": "fault"}),
             "gpu003: in service became suspect: fault",

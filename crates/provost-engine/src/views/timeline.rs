@@ -67,6 +67,7 @@ fn fleet(body: &Body, about: &str) -> Option<String> {
         Body::SourceChanged(data) => source_changed(&data.source.label(), data.state),
         Body::NodeAdopted(data) => format!("{} adopted as {}", data.name, data.phase.name()),
         Body::NodeObserved(data) => node_observed(about, data),
+        Body::BmcObserved(data) => format!("the BMC of {about} says: {}", words::bmc(data.view)),
         Body::NodePhaseChanged(data) => phase_changed(about, data),
         Body::GpuIdentified(data) => format!("GPU {} of {about} identified by its UUID", data.gpu.index),
         Body::SlotCreated(data) => {

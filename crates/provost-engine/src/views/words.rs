@@ -1,5 +1,6 @@
 //! Names as they are written, and effects as sentences.
 
+use provost_model::bmc::BmcView;
 use provost_model::effect::Effect;
 use serde::Serialize;
 
@@ -32,4 +33,11 @@ pub(super) fn effect(effect: &Effect) -> String {
         Effect::AgentAction { node, action, pci: None } => format!("run {action} on {node}"),
         Effect::AgentAction { node, action, pci: Some(pci) } => format!("run {action} on {node} for {pci}"),
     }
+}
+
+/// What a BMC says: `power off, health warning`.
+pub(super) fn bmc(view: BmcView) -> String {
+    let power = view.power.map_or("unknown", |power| power.words());
+    let health = view.health.map_or("unknown", |health| health.words());
+    format!("power {power}, health {health}")
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bmc::BmcView;
 use crate::fleet::{GpuFacts, Phase};
 use crate::ids::{HoldId, NodeId, SlotId};
 use crate::time::Timestamp;
@@ -68,6 +69,8 @@ pub enum Source {
     KernelLog(String),
     /// A scheduler, by its name.
     Scheduler(String),
+    /// The BMC of a node, by node name.
+    Bmc(String),
 }
 
 impl Source {
@@ -77,6 +80,7 @@ impl Source {
             Source::Agent(name) => format!("agent:{name}"),
             Source::KernelLog(name) => format!("kernel_log:{name}"),
             Source::Scheduler(name) => format!("scheduler:{name}"),
+            Source::Bmc(name) => format!("bmc:{name}"),
         }
     }
 }
@@ -170,6 +174,17 @@ pub enum ReasonOwner {
     Ours,
     /// Somebody else's.
     Foreign,
+}
+
+/// See [`Body::BmcObserved`](super::Body::BmcObserved).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BmcObserved {
+    /// Node.
+    pub node: NodeId,
+    /// When the BMC was asked.
+    pub asked_at: Timestamp,
+    /// What it says.
+    pub view: BmcView,
 }
 
 /// See [`Body::NodePhaseChanged`](super::Body::NodePhaseChanged).

@@ -17,7 +17,7 @@ mod system;
 pub use detection::{AlertChanged, AlertRaised, EpisodeKey, EpisodeOpened, EpisodeRepeated};
 pub use effects::{EffectCompleted, EffectRequested, EffectVoided, Purpose, WouldHave};
 pub use fleet::{
-    AgentEnrolled, AgentReported, AgentTokenCreated, GpuIdentified, NodeAdopted, NodeObserved,
+    AgentEnrolled, AgentReported, AgentTokenCreated, BmcObserved, GpuIdentified, NodeAdopted, NodeObserved,
     NodePhaseChanged, NodeView, ReasonOwner, SchedulerName, SlotBound, SlotCreated, SlotUnbound, Source,
     SourceChanged, SourceState,
 };
@@ -109,6 +109,8 @@ bodies! {
     NodeAdopted(NodeAdopted) = "node.adopted",
     /// The scheduler's view of a node changed.
     NodeObserved(NodeObserved) = "node.observed",
+    /// What a node's BMC says changed.
+    BmcObserved(BmcObserved) = "bmc.observed",
     /// A node's phase changed.
     NodePhaseChanged(NodePhaseChanged) = "node.phase_changed",
     /// A GPU that was known by its place is known by its UUID.

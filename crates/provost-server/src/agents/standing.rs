@@ -104,6 +104,8 @@ mod tests {
             slot: None,
             spare: false,
             serves: None,
+            bmc: None,
+            bmc_asked_at: None,
             boot_id: None,
             actions: BTreeSet::new(),
             validated_at: None,

@@ -31,6 +31,9 @@ fn write_all(config: &Config, out: &mut String) -> std::fmt::Result {
     for cluster in &config.slurm {
         write_slurm(cluster, config, out)?;
     }
+    for table in &config.bmc {
+        write_bmc(table, out)?;
+    }
     if let Some(dir) = &config.runbooks {
         writeln!(out, "\n[runbooks]\ndir = {:?}", dir.display().to_string())?;
     }
@@ -68,6 +71,28 @@ fn write_slurm(cluster: &super::SlurmCluster, config: &Config, out: &mut String)
     }
     let mode = config.engine.clusters.get(&cluster.name).and_then(|policy| policy.mode);
     writeln!(out, "mode = \"{}\"", mode.unwrap_or(config.engine.mode).name())
+}
+
+fn write_bmc(table: &super::BmcTable, out: &mut String) -> std::fmt::Result {
+    writeln!(out, "\n[[bmc]]\nnodes = {:?}\naddress = {:?}", table.nodes, table.address)?;
+    if let Some(user) = &table.user {
+        writeln!(out, "user = {user:?}")?;
+    }
+    if let Some(file) = &table.password_file {
+        writeln!(out, "password_file = {:?}", file.display().to_string())?;
+    }
+    writeln!(out, "login = \"{}\"", table.login_word())?;
+    if let Some(file) = &table.ca_file {
+        writeln!(out, "ca_file = {:?}", file.display().to_string())?;
+    }
+    if !table.fingerprints.is_empty() {
+        let fingerprints: Vec<String> = table.fingerprints.iter().map(ToString::to_string).collect();
+        writeln!(out, "fingerprints = {fingerprints:?}")?;
+    }
+    if let Some(system) = &table.system {
+        writeln!(out, "system = {system:?}")?;
+    }
+    writeln!(out, "every = \"{}\"", table.every)
 }
 
 /// A table of plain values, by its serialised fields.

@@ -1,6 +1,7 @@
 //! The configuration of `provost up`: what was written is read once, checked once, and only the checked value
 //! is passed on.
 
+mod bmc;
 mod inventory;
 mod reader;
 pub mod reference;
@@ -16,6 +17,7 @@ use provost_model::policy::{ClusterPolicy, EngineConfig, GovernorLimits, Mode, T
 use provost_model::time::Span;
 
 use crate::certificates::{load_chain, load_key};
+pub use bmc::BmcTable;
 pub use reader::Finding;
 use reader::{Findings, Section};
 
@@ -32,6 +34,8 @@ pub struct Config {
     pub emergency: Option<PathBuf>,
     /// Slurm clusters.
     pub slurm: Vec<SlurmCluster>,
+    /// Management controllers of nodes.
+    pub bmc: Vec<BmcTable>,
     /// A folder whose `*.yaml` add to, or replace, the built-in runbooks.
     pub runbooks: Option<PathBuf>,
 }
@@ -112,6 +116,7 @@ impl Config {
             tls: None,
             emergency: None,
             slurm: Vec::new(),
+            bmc: Vec::new(),
             runbooks: None,
         }
     }
@@ -188,6 +193,10 @@ fn read(root: &mut Section<'_, '_>, base: &Path, findings: &mut Findings<'_>) ->
         }
         inventory.finish(findings);
     }
+    for section in root.sections("bmc", findings) {
+        let table = bmc::read(section, base, &config, findings);
+        config.bmc.push(table);
+    }
     if let Some(section) = root.section("node_modes", findings) {
         config.engine.node_modes = read_node_modes(&section, findings);
     }
@@ -210,6 +219,7 @@ fn finish_root(root: &mut Section<'_, '_>, findings: &mut Findings<'_>) {
         "tls",
         "journal",
         "slurm",
+        "bmc",
         "governor",
         "timers",
         "inventory",

@@ -14,7 +14,7 @@ pub const FILE: File = File {
     about: "Read by `provost up` at its start. Relative paths begin at the folder of the file. A key that is not listed \
             here is an error, and all errors are told at once: `provost config check provost.toml`. Secrets never \
             stand in it, only the names of files that hold them.",
-    tables: &[SITE, LISTEN, TLS, JOURNAL, SLURM, GOVERNOR, TIMERS, INVENTORY, NODE_MODES, RUNBOOKS],
+    tables: &[SITE, LISTEN, TLS, JOURNAL, SLURM, BMC, GOVERNOR, TIMERS, INVENTORY, NODE_MODES, RUNBOOKS],
 };
 
 const SITE: Table = Table {
@@ -156,6 +156,78 @@ const SLURM: Table = Table {
         ),
         Key::new("spare_partition", "partition", Absent, "\"spare\"", "The partition that spares wait in."),
         Key::new("mode", MODE, Told("the site's"), "\"observe\"", "Mode of this cluster, where it differs."),
+    ],
+};
+
+const BMC: Table = Table {
+    header: "[[bmc]]",
+    about: "Management controllers (BMCs) that speak Redfish; one table for each set of nodes that is reached alike. Their \
+            power is a second witness of a node that is not heard. See [the page for people](../operate/bmc.md).",
+    keys: &[
+        Key::new(
+            "nodes",
+            "list of nodes",
+            Required,
+            "\"gpu[001-008]\"",
+            "Nodes that this table is for. A node has one BMC.",
+        ),
+        Key::new(
+            "address",
+            "`https://HOST`, `https://HOST:PORT`, or `http://` on loopback",
+            Required,
+            "\"https://{node}-bmc.example\"",
+            "Where the BMC listens; `{node}` stands for the name of the node.",
+        ),
+        Key::new(
+            "user",
+            "user of the BMC",
+            Absent,
+            "\"provost\"",
+            "To read, any role does. Needs `password_file`.",
+        ),
+        Key::new(
+            "password_file",
+            "file",
+            Absent,
+            "\"/run/credentials/provost.service/bmc\"",
+            "Its first line is the password; read at each reading, so that it can be changed. Needs `user`.",
+        ),
+        Key::new(
+            "login",
+            "`basic` or `session`",
+            Written("\"basic\""),
+            "\"session\"",
+            "With each request, or by a session that is ended after each reading, for BMCs that refuse the other.",
+        ),
+        Key::new(
+            "ca_file",
+            "file, PEM",
+            Told("the authorities that the system trusts"),
+            "\"bmc-ca.pem\"",
+            "Authority of their certificates. Not with `fingerprints`.",
+        ),
+        Key::new(
+            "fingerprints",
+            "list of SHA-256 fingerprints",
+            Written("[]"),
+            "[]",
+            "Certificates that are trusted one by one, whatever name and dates stand in them: what BMCs have that made their \
+             own. As `openssl x509 -noout -fingerprint -sha256` prints them.",
+        ),
+        Key::new(
+            "system",
+            "id",
+            Told("the only one, or the only one that can be switched"),
+            "\"System_0\"",
+            "The system that is the node, for a BMC that shows several.",
+        ),
+        Key::new(
+            "every",
+            SPAN,
+            Written("\"1m\""),
+            "\"60s\"",
+            "Time between two readings. After three that fail in a row the BMC counts as silent.",
+        ),
     ],
 };
 
@@ -470,7 +542,14 @@ mod tests {
     #[test]
     fn the_example_has_no_error_but_files_that_are_missing_here() {
         for finding in findings(&FILE.example()) {
-            let files = ["tls.", "slurm[0].rest_ca_file", "inventory.file", "runbooks.dir"];
+            let files = [
+                "tls.",
+                "slurm[0].rest_ca_file",
+                "bmc[0].password_file",
+                "bmc[0].ca_file",
+                "inventory.file",
+                "runbooks.dir",
+            ];
             let missing = finding.message.contains("No such file");
             assert!(missing && files.iter().any(|key| finding.key.starts_with(key)), "{finding}");
         }
@@ -484,16 +563,19 @@ mod tests {
 
     #[test]
     fn the_defaults_are_those_in_force() {
-        let required = "[[slurm]]\nname = \"main\"\nconf = \"c\"\n";
+        let slurm = "[[slurm]]\nname = \"main\"\nconf = \"c\"\n";
+        let bmc = "[[bmc]]\nnodes = \"gpu001\"\naddress = \"http://127.0.0.1:8000\"\n";
+        let required = format!("{slurm}{bmc}");
         let defaults = FILE.toml(|key| match key.default {
             Written(value) => Some(value),
             _ => None,
         });
         let (site, rest) = defaults.split_once("[site]\n").unwrap();
-        let defaults = format!("{site}[site]\nname = \"site\"\n{rest}").replace("[[slurm]]\n", required);
+        let defaults = format!("{site}[site]\nname = \"site\"\n{rest}").replace("[[slurm]]\n", slurm);
+        let defaults = defaults.replace("[[bmc]]\n", bmc);
         let with =
             Config::parse(&defaults, Path::new("/x")).unwrap_or_else(|found| panic!("{defaults}\n{found:?}"));
-        let without = Config::parse(required, Path::new("/x")).unwrap();
+        let without = Config::parse(&required, Path::new("/x")).unwrap();
         assert_eq!(with.effective(), without.effective());
     }
 }

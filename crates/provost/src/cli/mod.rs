@@ -16,7 +16,7 @@ mod response;
 pub use control::{Detach, Guard, Mode};
 pub use corpus::Corpus;
 pub use fleet::{Gpu, Hold, Job, Node, Spare};
-pub use programs::{Agent, AgentCommand, Config, Demo, Explain, Token, Up, Verify};
+pub use programs::{Agent, AgentCommand, Bmc, Config, Demo, Explain, Token, Up, Verify};
 pub use record::{Audit, Events};
 pub use recovery::{Run, Runbook};
 pub use response::{Alert, Incident};
@@ -130,6 +130,9 @@ pub enum Command {
     /// Check and show configurations
     #[command(subcommand)]
     Config(Config),
+    /// Management controllers of nodes
+    #[command(subcommand)]
+    Bmc(Bmc),
     /// One screen about the whole site
     Status(Watch),
     /// Nodes

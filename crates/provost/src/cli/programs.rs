@@ -126,3 +126,21 @@ pub enum Config {
     /// Print every key of every file as Markdown: type, unit, default, meaning
     Reference,
 }
+
+#[derive(Debug, Subcommand)]
+pub enum Bmc {
+    /// Ask the BMC of a node for everything that it says; no controller is needed
+    #[command(
+        after_help = "Sensors that say nothing or are well are counted; -o wide lists them too, -o json tells all."
+    )]
+    Show {
+        /// Name of the node
+        node: String,
+        /// Configuration of the controller, whose [[bmc]] says how it is reached
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+        /// Entries of its event logs, the newest first
+        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..=1_000))]
+        events: u16,
+    },
+}

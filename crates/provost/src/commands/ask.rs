@@ -52,6 +52,7 @@ pub fn run(client: &Client, command: Command, format: Format) -> Result<u8, Erro
         | Command::Agent(_)
         | Command::Verify(_)
         | Command::Explain(_)
+        | Command::Bmc(_)
         | Command::Config(_)
         | Command::Runbook(Runbook::Lint { .. } | Runbook::Schema)
         | Command::Corpus(_)

@@ -109,7 +109,7 @@ fn check(file: &Path, format: Format) -> Result<u8, Error> {
 }
 
 /// Every finding, one a line.
-fn config_error(error: &ConfigError) -> Error {
+pub fn config_error(error: &ConfigError) -> Error {
     match error {
         ConfigError::Findings { findings, .. } => {
             let all: Vec<String> = findings.iter().map(|finding| format!("\n  {finding}")).collect();

@@ -1,6 +1,7 @@
 //! What each command does: those of this program first, then those that ask a server.
 
 mod ask;
+mod bmc;
 mod corpus;
 mod demo;
 mod explain;
@@ -33,6 +34,7 @@ pub fn run(cli: Cli) -> Result<u8, Error> {
         Command::Explain(explain) => explain::run(&explain, global.output).map(done),
         Command::Corpus(Corpus::Run { corpus, only }) => corpus::run(&corpus, only.as_deref(), global.output),
         Command::Corpus(Corpus::Titan { path }) => corpus::titan(&path, global.output).map(done),
+        Command::Bmc(command) => bmc::run(&command, global.output).map(done),
         Command::Config(config) => local::config(&config, global.output),
         Command::Runbook(Runbook::Lint { files }) => local::lint(&files, global.output),
         Command::Runbook(Runbook::Schema) => local::schema().map(done),

@@ -175,6 +175,9 @@ pub fn node(node: &Value) -> String {
             field(scheduler, "reason"),
         );
     }
+    if let Some(bmc) = node.get("bmc").filter(|bmc| bmc.is_object()) {
+        text += &format!("bmc: {}\n", bmc_said(bmc));
+    }
     for hold in rows(node, "holds") {
         text +=
             &format!("held by {}: {} ({})\n", field(hold, "owner"), field(hold, "reason"), field(hold, "id"));
@@ -189,6 +192,22 @@ pub fn node(node: &Value) -> String {
         );
     }
     text
+}
+
+/// `power on, health OK, read 12 s ago`; what a BMC said last counts no more once it is silent, and is told as such.
+fn bmc_said(bmc: &Value) -> String {
+    let word = |key: &str| match bmc.get(key).and_then(Value::as_str) {
+        None => "unknown".to_owned(),
+        Some("ok") => "OK".to_owned(),
+        Some(word) => word.replace('_', " "),
+    };
+    let said = format!("power {}, health {}", word("power"), word("health"));
+    let age = bmc.get("age_s").and_then(Value::as_u64);
+    let read = age.map_or("not read since the start".to_owned(), |seconds| format!("read {seconds} s ago"));
+    match word("state").as_str() {
+        "fresh" => format!("{said}, {read}"),
+        state => format!("{state}; it said last: {said}, {read}"),
+    }
 }
 
 pub fn gpu(gpu: &Value) -> String {
@@ -366,4 +385,28 @@ pub fn event(event: &Event, format: Format) -> Result<(), Error> {
 
 fn rows<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     value.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_bmc_said_last_is_told_as_such() {
+        let check = |bmc: Value, expected: &str| {
+            let text = node(&json!({"name": "gpu001", "bmc": bmc}));
+            assert_eq!(text.lines().find(|line| line.starts_with("bmc")), Some(expected));
+        };
+        check(
+            json!({"state": "fresh", "power": "on", "health": "ok", "read_at": "x", "age_s": 12}),
+            "bmc: power on, health OK, read 12 s ago",
+        );
+        check(
+            json!({"state": "silent", "power": "powering_off", "health": null, "read_at": null, "age_s": null}),
+            "bmc: silent; it said last: power powering off, health unknown, not read since the start",
+        );
+        assert!(!node(&json!({"name": "gpu001", "bmc": null})).contains("bmc"));
+    }
 }
