@@ -19,6 +19,14 @@ pub(crate) fn apply_observed(state: &mut State, data: &BmcObserved) {
     }
 }
 
+/// What was said before a controller took over may have been said long ago.
+pub(crate) fn apply_started(state: &mut State) {
+    for node in state.nodes.values_mut() {
+        node.bmc = None;
+        node.bmc_asked_at = None;
+    }
+}
+
 /// One answer of one BMC. One that was asked for before what is known already says nothing.
 pub(crate) fn on_read(state: &State, reading: &BmcReading, out: &mut Decisions) {
     let Some(node) = state.node_by_name(&reading.node) else { return };
@@ -97,6 +105,17 @@ mod tests {
     }
 
     #[test]
+    fn what_was_said_before_a_start_is_unknown_until_it_is_said_again() {
+        let mut site = Site::new(2);
+        site.feed(reading(1, Some(Power::Off), None));
+        said(&mut site, SourceState::Fresh);
+        site.start();
+        assert_eq!(power(&site.state, site.node("gpu001")), None);
+        assert_eq!(site.feed(reading(2, Some(Power::Off), None)), ["bmc.observed"]);
+        assert_eq!(power(&site.state, site.node("gpu001")), Some(Power::Off));
+    }
+
+    #[test]
     fn a_bmc_that_is_silent_is_a_minor_alert_that_pages_nobody() {
         let mut site = Site::new(2);
         said(&mut site, SourceState::Silent);
@@ -105,5 +124,8 @@ mod tests {
         assert!(alert.classifications.is_empty());
         said(&mut site, SourceState::Gone);
         assert!(site.state.alerts.values().all(|alert| alert.state == AlertState::Resolved));
+        // Configured again, and away from the start.
+        said(&mut site, SourceState::Silent);
+        assert!(site.state.alerts.values().any(|alert| alert.state == AlertState::Firing));
     }
 }

@@ -15,7 +15,7 @@ use provost_model::bmc::{BmcReading, BmcView};
 use provost_model::body::{Source, SourceState};
 use provost_model::input::Input;
 use provost_model::time::Timestamp;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::config::BmcTable;
@@ -24,6 +24,8 @@ use crate::{clock, inbox};
 /// BMCs that are read at the same time, of those that answered last time and of those that did not.
 const PLACES: usize = 32;
 const PLACES_OF_SILENT: usize = 16;
+/// The first reading of all comes inside this time, as far as there are places.
+const FIRST_ROUND: Duration = Duration::from_secs(10);
 /// Readings in a row that must fail before a BMC is silent.
 const FAILURES: u32 = 3;
 
@@ -51,6 +53,8 @@ pub(crate) struct Bmcs {
 struct Reached {
     bmc: Bmc,
     every: Duration,
+    /// Wakes its reader early.
+    wake: Notify,
     read_at: Mutex<Option<Timestamp>>,
 }
 
@@ -65,7 +69,8 @@ impl Bmcs {
             let trusted = table.trust().map(|trust| Trusted::new(&trust)).transpose()?;
             for (node, endpoint) in &table.endpoints {
                 let bmc = client(table, endpoint, trusted.as_ref());
-                nodes.insert(node.clone(), Reached { bmc, every: table.every.0, read_at: Mutex::default() });
+                let (every, wake, read_at) = (table.every.0, Notify::new(), Mutex::default());
+                nodes.insert(node.clone(), Reached { bmc, every, wake, read_at });
             }
         }
         let (places, places_of_silent) = (Semaphore::new(PLACES), Semaphore::new(PLACES_OF_SILENT));
@@ -77,18 +82,26 @@ impl Bmcs {
         *self.nodes.get(node)?.read_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Reads the BMC of a node soon: its agent fell silent, and whether it has power tells why.
+    pub(crate) fn look(&self, node: &str) {
+        if let Some(reached) = self.nodes.get(node) {
+            reached.wake.notify_one();
+        }
+    }
+
     /// Reads all of them until the task is dropped.
     pub(crate) async fn run(self: Arc<Self>, handle: Handle) {
         self.forget_others(&handle);
         let mut readers = JoinSet::new();
         let count = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
         for (i, (node, reached)) in (0..).zip(&self.nodes) {
-            // Spread over the first round, and so over every round.
-            let after = reached.every * i / count.max(1);
+            // The first round is soon, because nothing is known before it; the rounds behind it are spread over time.
+            let share = |whole: Duration| whole * i / count.max(1);
+            let (first, spread) = (share(reached.every.min(FIRST_ROUND)), share(reached.every));
             let (all, node, handle) = (Arc::clone(&self), node.clone(), handle.clone());
             readers.spawn(async move {
-                tokio::time::sleep(after).await;
-                all.read_one(&node, &handle).await;
+                tokio::time::sleep(first).await;
+                all.read_one(&node, spread, &handle).await;
             });
         }
         while let Some(ended) = readers.join_next().await {
@@ -109,7 +122,8 @@ impl Bmcs {
         }
     }
 
-    async fn read_one(&self, node: &str, handle: &Handle) {
+    /// Reads one, `spread` later than its turn from the second time on.
+    async fn read_one(&self, node: &str, mut spread: Duration, handle: &Handle) {
         let Some(reached) = self.nodes.get(node) else { return };
         let mut told = None;
         let mut failures: u32 = 0;
@@ -140,13 +154,14 @@ impl Bmcs {
                 }
             };
             // One that never answered is not fresh before it does.
-            if seen.is_some() && seen != told {
+            if let Some(state) = seen.filter(|_| seen != told) {
                 told = seen;
-                for state in seen {
-                    inbox::put(handle, Input::Source { source: Source::Bmc(node.to_owned()), state });
-                }
+                inbox::put(handle, Input::Source { source: Source::Bmc(node.to_owned()), state });
             }
-            tokio::time::sleep(reached.every).await;
+            tokio::select! {
+                () = tokio::time::sleep(reached.every + std::mem::take(&mut spread)) => {}
+                () = reached.wake.notified() => {}
+            }
         }
     }
 }

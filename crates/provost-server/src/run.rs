@@ -129,8 +129,7 @@ pub async fn up(up: Up) -> Result<(), Error> {
     let backend = ServerBackend::new(&data, &token, Arc::clone(&agents))?.with_bmcs(Arc::clone(&bmcs));
     let api = Api { handle: handle.clone(), backend: Arc::new(backend), live };
     let mut tasks = JoinSet::new();
-    start_tasks(&mut tasks, &handle, &agents, reached, &data);
-    tasks.spawn(bmcs.run(handle.clone()));
+    start_tasks(&mut tasks, &handle, &agents, &bmcs, reached, &data);
     let (followed, records) = (Arc::clone(&agents), api.live.subscribe());
     tasks.spawn(async move { followed.follow(records).await });
     tasks.spawn(listener::serve(listener, tls, provost_api::router(api), agents));
@@ -257,6 +256,7 @@ fn start_tasks(
     tasks: &mut JoinSet<()>,
     handle: &Handle,
     agents: &Arc<Agents>,
+    bmcs: &Arc<Bmcs>,
     reached: BTreeMap<String, Reached>,
     data: &Path,
 ) {
@@ -264,15 +264,18 @@ fn start_tasks(
         tasks.spawn(Poll { handle: handle.clone(), cluster, hint }.run());
     }
     agents.expect_known(clock::now());
-    let watched = Arc::clone(agents);
+    let (watched, witnesses) = (Arc::clone(agents), Arc::clone(bmcs));
     tasks.spawn(async move {
         let mut every = tokio::time::interval(WATCH_EVERY);
         loop {
             every.tick().await;
-            watched.watch(clock::now());
+            for node in watched.watch(clock::now()) {
+                witnesses.look(&node);
+            }
             watched.tell_standings();
         }
     });
+    tasks.spawn(Arc::clone(bmcs).run(handle.clone()));
     tasks.spawn(maintenance::keep(data.to_owned(), MAINTAIN_EVERY));
     tasks.spawn(stop_file::watch(handle.clone(), data.join("STOP"), WATCH_EVERY));
 }

@@ -35,10 +35,6 @@ pub(crate) const TOKENS: &[&str] = &["viewer", "operator", "service", "admin", "
 struct Still;
 
 impl Clock for Still {
-    fn bmc_read(&self, _: &str) -> Option<Timestamp> {
-        None
-    }
-
     fn now(&self) -> Timestamp {
         T0
     }
@@ -136,6 +132,10 @@ impl Backend for Server {
     }
 
     fn last_seen(&self, _: &str) -> Option<Timestamp> {
+        None
+    }
+
+    fn bmc_read(&self, _: &str) -> Option<Timestamp> {
         None
     }
 

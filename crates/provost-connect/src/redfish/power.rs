@@ -193,7 +193,7 @@ pub(super) async fn probe(bmc: &Bmc, session: &mut Session<'_>, action: PowerAct
         (PowerAction::Cycle, _) | (_, None) => unknown("restart_not_seen"),
         (_, Some(power)) if power == action.end() => done(power, None),
         (_, Some(Power::PoweringOn | Power::PoweringOff | Power::Paused)) => unknown("power_changes"),
-        // Certain for now; that it is not sent again all the same is for whoever asked.
+        // Certain at this moment; that it is not sent again all the same is for whoever asked.
         (_, Some(_)) => not_done("not_done"),
     }
 }

@@ -20,9 +20,9 @@ use provost_model::time::Timestamp;
 pub(crate) use forget::forget;
 pub(crate) use start::on_started;
 
-use crate::effect;
 use crate::event::{Decisions, Event};
 use crate::state::{AgentFacts, EnrolmentToken, Node, SourceHealth, State, TimerKey};
+use crate::{bmc, effect};
 
 /// Tokens that are kept at most; the one that ends first goes first.
 const MAX_TOKENS: usize = 10_000;
@@ -45,6 +45,7 @@ pub(crate) fn apply_started(state: &mut State, record: &Record, _: &ControllerSt
         let due = effect::answer_due(state, record.at, probes);
         state.timers.set(TimerKey::Effect(intent), due);
     }
+    bmc::apply_started(state);
     state.dirty.all = true;
 }
 
@@ -175,8 +176,9 @@ pub(crate) fn on_agent_enrolled(
 
 pub(crate) fn on_source(state: &State, source: &Source, to: SourceState, out: &mut Decisions) {
     let before = state.sources.get(source).map(|health| health.state);
-    // Nobody misses what is not expected any more.
-    let expected = before != Some(SourceState::Gone) || to != SourceState::Silent;
+    // Nobody misses what is not expected any more. A BMC that is told of is configured, so it is expected.
+    let configured = matches!(source, Source::Bmc(_));
+    let expected = configured || before != Some(SourceState::Gone) || to != SourceState::Silent;
     if before == Some(to) || !expected {
         return;
     }

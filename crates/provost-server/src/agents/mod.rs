@@ -98,15 +98,15 @@ impl Agents {
         lock(&self.presence).last_seen(node)
     }
 
-    /// Tells the engine about agents that fell silent. Called a few times within `silent_after`.
-    pub fn watch(&self, now: Timestamp) {
+    /// Tells the engine about agents that fell silent, and gives their nodes. Called a few times within `silent_after`.
+    pub fn watch(&self, now: Timestamp) -> Vec<String> {
         let silent_after = self.handle.state().config.timers.silent_after.0;
-        for node in lock(&self.presence).newly_silent(now, silent_after) {
-            inbox::put(
-                &self.handle,
-                Input::Source { source: Source::Agent(node), state: SourceState::Silent },
-            );
+        let nodes = lock(&self.presence).newly_silent(now, silent_after);
+        for node in &nodes {
+            let source = Source::Agent(node.clone());
+            inbox::put(&self.handle, Input::Source { source, state: SourceState::Silent });
         }
+        nodes
     }
 
     /// Expects every node that ever had an agent, except those that a person has forgotten: after a start, one that
