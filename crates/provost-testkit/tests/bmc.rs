@@ -10,10 +10,12 @@ use provost_testkit::{Answer, Daemon, program, project_root, wait_until};
 
 const MACHINE: &str = "/redfish/v1/Systems/27946b59-9e44-4fa7-8e91-f3527a1ef094";
 
-/// A temporary folder with a controller's configuration, and the port of the BMC in it.
+/// A temporary folder with the configuration of a controller of three nodes: gpu001 has a BMC at `port`, that of gpu002
+/// takes connections and never answers, gpu003 has none.
 struct Place {
     dir: PathBuf,
     port: u16,
+    _hangs: TcpListener,
 }
 
 impl Drop for Place {
@@ -27,11 +29,17 @@ impl Place {
         let dir = std::env::temp_dir().join(format!("provost-e2e-bmc-{}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a temporary folder");
         let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let place = Place { dir, port: free.local_addr().expect("an address").port() };
-        place.write("inventory.toml", "[[node]]\nname = \"gpu001\"\n[[node]]\nname = \"gpu002\"\n");
+        let port = |listener: &TcpListener| listener.local_addr().expect("an address").port();
+        // Nobody accepts: the kernel does, and whoever connects waits.
+        let hangs = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let hanging = port(&hangs);
+        let place = Place { dir, port: port(&free), _hangs: hangs };
+        let inventory: Vec<String> = (1..=3).map(|n| format!("[[node]]\nname = \"gpu00{n}\"\n")).collect();
+        place.write("inventory.toml", &inventory.concat());
         let config = format!(
             "[site]\nname = \"bmc\"\n[listen]\naddress = \"127.0.0.1:0\"\n[inventory]\nfile = \"inventory.toml\"\n\
-             [[bmc]]\nnodes = \"gpu001\"\naddress = \"http://127.0.0.1:{}\"\nevery = \"1s\"\n",
+             [[bmc]]\nnodes = \"gpu001\"\naddress = \"http://127.0.0.1:{}\"\nevery = \"1s\"\n\
+             [[bmc]]\nnodes = \"gpu002\"\naddress = \"http://127.0.0.1:{hanging}\"\nevery = \"1s\"\n",
             place.port
         );
         place.write("provost.toml", &config);
@@ -89,11 +97,11 @@ impl Place {
         Answer::of("provost", &[args, &["--data", &data]].concat())
     }
 
-    /// Waits until `node show gpu001` has a line about its BMC that begins so and ends so.
+    /// Waits until `node show` has a line about the BMC of a node that begins so and ends so.
     #[track_caller]
-    fn wait_for_bmc(&self, begin: &str, end: &str) {
-        wait_until(&format!("bmc: {begin}…{end}"), Duration::from_secs(40), || {
-            let shown = self.provost(&["node", "show", "gpu001"]);
+    fn wait_for_bmc(&self, node: &str, begin: &str, end: &str) {
+        wait_until(&format!("bmc: {begin}…{end}"), Duration::from_secs(60), || {
+            let shown = self.provost(&["node", "show", node]);
             let found = shown.out.lines().any(|line| {
                 line.strip_prefix("bmc: ").is_some_and(|said| said.starts_with(begin) && said.ends_with(end))
             });
@@ -110,50 +118,52 @@ fn power_is_read_and_a_bmc_that_is_away_is_told() {
     let mut controller = Daemon::start("provost", &program("provost"), &args, &place.dir.join("provost.log"));
     controller.wait_for_line("ready ", Duration::from_secs(30));
 
-    place.wait_for_bmc("power on, health OK, read ", " s ago");
-    let without = place.provost(&["node", "show", "gpu002"]).ok();
+    place.wait_for_bmc("gpu001", "power on, health OK, read ", " s ago");
+    let without = place.provost(&["node", "show", "gpu003"]).ok();
     assert!(!without.out.contains("bmc"), "{without:?}");
     place.reset("ForceOff");
-    place.wait_for_bmc("power off, health OK, read ", " s ago");
+    place.wait_for_bmc("gpu001", "power off, health OK, read ", " s ago");
 
     // Asked by hand, whatever the controller does.
-    let asked = Answer::of(
-        "provost",
-        &["bmc", "show", "gpu001", "--config", &place.path("provost.toml"), "-o", "json"],
-    );
-    let asked = asked.ok().json();
-    assert_eq!(
-        (&asked["system"]["power"], &asked["system"]["can_be_switched"]),
-        (&"off".into(), &true.into()),
-        "{asked}"
-    );
-    let unknown = Answer::of("provost", &["bmc", "show", "gpu002", "--config", &place.path("provost.toml")]);
-    assert!(
-        unknown.code != 0 && unknown.err.contains("no [[bmc]] of the configuration names `gpu002`"),
-        "{unknown:?}"
-    );
+    let config = place.path("provost.toml");
+    let asked =
+        Answer::of("provost", &["bmc", "show", "gpu001", "--config", &config, "-o", "json"]).ok().json();
+    let (power, switched) = (&asked["system"]["power"], &asked["system"]["can_be_switched"]);
+    assert_eq!((power, switched), (&"off".into(), &true.into()), "{asked}");
+    let unknown = Answer::of("provost", &["bmc", "show", "gpu003", "--config", &config]);
+    assert!(unknown.err.contains("no [[bmc]] of the configuration names `gpu003`"), "{unknown:?}");
+    assert_ne!(unknown.code, 0);
 
     // Only what was new is in the record: on, off.
     let records = place.provost(&["audit", "search", "--type", "bmc.", "-o", "json"]).ok().json();
-    let said: Vec<&serde_json::Value> = records["items"]
+    assert_eq!(records["items"].as_array().map(Vec::len), Some(2), "{records}");
+
+    drop(emulator);
+    place.wait_for_bmc("gpu001", "silent; it said last: power off, health OK, read ", " s ago");
+    // The one that hangs has taken no other's place, and is told as silent in its own time.
+    place.wait_for_bmc(
+        "gpu002",
+        "silent; it said last: power unknown, health unknown, ",
+        "not read since the start",
+    );
+    let alerts = place.provost(&["alert", "list", "-o", "json"]).ok().json();
+    let told: Vec<String> = alerts["items"]
         .as_array()
         .expect("a list")
         .iter()
-        .map(|record| &record["data"]["view"]["power"])
+        .map(|alert| {
+            format!("{} {} {}", alert["condition"], alert["subject"]["id"], alert["impact"]).replace('"', "")
+        })
         .collect();
-    assert_eq!(said.len(), 2, "{records}");
-
-    drop(emulator);
-    place.wait_for_bmc("silent; it said last: power off, health OK, read ", " s ago");
-    let alerts = place.provost(&["alert", "list", "-o", "json"]).ok().json();
-    let alert = &alerts["items"][0];
-    assert_eq!(
-        (&alert["condition"], &alert["impact"]),
-        (&"source.silent".into(), &"minor".into()),
-        "{alerts}"
-    );
-    assert_eq!(alert["subject"]["id"], "bmc:gpu001", "{alerts}");
+    for node in ["gpu001", "gpu002"] {
+        assert!(told.contains(&format!("source.silent bmc:{node} minor")), "{told:?}");
+    }
     let incidents = place.provost(&["incident", "list", "-o", "json"]).ok().json();
-    assert_eq!(incidents["items"][0]["title"], "BMC of gpu001 is silent", "{incidents}");
-    assert_eq!(incidents["items"][0]["severity"], "SEV4", "{incidents}");
+    let titles: Vec<String> = incidents["items"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|incident| format!("{} {}", incident["severity"], incident["title"]).replace('"', ""))
+        .collect();
+    assert!(titles.contains(&"SEV4 BMC of gpu001 is silent".to_owned()), "{titles:?}");
 }

@@ -17,6 +17,8 @@ mod inventory;
 mod power;
 #[cfg(test)]
 mod power_tests;
+#[cfg(test)]
+mod recorded_tests;
 mod resource;
 mod sensors;
 mod session;

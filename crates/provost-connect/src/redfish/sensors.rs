@@ -247,7 +247,10 @@ fn push_old(resource: &Value, list: &str, reading: &str, unit: Option<&str>, int
             },
         };
         let unit = unit.map(str::to_owned).or_else(|| text(sensor, "ReadingUnits"));
-        into.push(text(sensor, "Name").or_else(|| text(sensor, "FanName")), unit, &said);
+        // Some of these have no name; what the list is called still says what they are.
+        let name =
+            text(sensor, "Name").or_else(|| text(sensor, "FanName")).unwrap_or_else(|| list.to_owned());
+        into.push(Some(name), unit, &said);
     }
 }
 
