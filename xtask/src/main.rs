@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 mod bench;
+mod fuzz;
 mod generate;
 mod process;
 mod prove;
@@ -23,6 +24,7 @@ cargo xtask <command>
   e2e [NAME]        only the tests against real peers: one test file, or all tests whose name contains NAME
   bench [NAME]      measure, and write the tables of docs/benchmarks.md
   prove NAME [N]    one of the long loops at full count, and a row in docs/proofs.md: kill, seeds
+  fuzz [NAME [S]]   look for bytes that break a reader of what comes from outside: one or all, S seconds each (60)
   gen [--check]     write the generated pages; with --check fail where a committed one differs
 ";
 
@@ -49,6 +51,9 @@ fn dispatch(words: &[&str]) -> Result<()> {
         ["bench", name] => bench::run(Some(name)),
         ["prove", name] => prove::run(name, None),
         ["prove", name, count] => prove::run(name, Some(count)),
+        ["fuzz"] => fuzz::run(&workspace::Workspace::load()?, None, fuzz::SECONDS),
+        ["fuzz", name] => fuzz::run(&workspace::Workspace::load()?, Some(name), fuzz::SECONDS),
+        ["fuzz", name, seconds] => fuzz::run(&workspace::Workspace::load()?, Some(name), seconds.parse()?),
         ["gen"] => generate::run(generate::Mode::Write),
         ["gen", "--check"] => generate::run(generate::Mode::Check),
         [] | ["help" | "--help" | "-h"] => {

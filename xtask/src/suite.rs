@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
+use crate::fuzz;
 use crate::process::{self, Parts, Tally};
 use crate::workspace::{Workspace, cargo};
 
@@ -50,6 +51,7 @@ fn run_all(parts: &mut Parts) -> Tally {
     }
     parts.run("unit", || run_unit(&workspace)?.add_to(&mut tally));
     parts.run("docs", || test_run(&workspace, &["--doc", "--quiet"], &[])?.add_to(&mut tally));
+    parts.run("fuzz", || fuzz::run(&workspace, None, fuzz::SECONDS_IN_CI));
     parts.run("e2e", || run_e2e(&workspace, None)?.add_to(&mut tally));
     tally
 }
@@ -68,7 +70,11 @@ fn close(parts: Parts, tally: Tally) -> Result<()> {
 fn check_machine() -> Result<Workspace> {
     let workspace = Workspace::load()?;
     let mut missing = Vec::new();
-    for (program, remedy) in [("cc", "apt-get install gcc libc6-dev"), ("git", "apt-get install git")] {
+    for (program, remedy) in [
+        ("cc", "apt-get install gcc libc6-dev"),
+        ("c++", "apt-get install g++"),
+        ("git", "apt-get install git"),
+    ] {
         if !on_path(program) {
             missing.push(format!("`{program}` is not here: {remedy}"));
         }

@@ -52,6 +52,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     // The model is among them because the client commands print the views that it defines.
     ("provost", &["provost-server", "provost-agent", "provost-sim", "provost-journal", "provost-model"]),
+    (
+        "provost-fuzz",
+        &["provost-model", "provost-engine", "provost-journal", "provost-wire", "provost-agent"],
+    ),
     ("xtask", &[]),
 ];
 
