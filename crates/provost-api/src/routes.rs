@@ -120,16 +120,7 @@ pub(crate) const ROUTES: &[Route] = &[
     view(
         "/v1/nodes",
         "Nodes, by name.",
-        &[
-            Field::optional("phase", Kind::Choices(PHASES), "only nodes in these phases"),
-            Field::optional(
-                "marked",
-                Kind::Choice(&["true", "false"]),
-                "`true`: only nodes that bear a mark of ours in their scheduler, which `detach` takes away",
-            ),
-            LIMIT,
-            CURSOR,
-        ],
+        &[Field::optional("phase", Kind::Choices(PHASES), "only nodes in these phases"), LIMIT, CURSOR],
         Shape::Page(of::<view::Node>),
         views::nodes,
     ),
@@ -229,6 +220,13 @@ pub(crate) const ROUTES: &[Route] = &[
         views::execution,
     ),
     view("/v1/guard", "What the governor counts.", &[], Shape::One(of::<view::Guard>), views::guard),
+    view(
+        "/v1/marks",
+        "What we have left in schedulers, and how `detach` takes each mark away.",
+        &[LIMIT, CURSOR],
+        Shape::Page(of::<view::Mark>),
+        views::marks,
+    ),
     view(
         "/v1/modes",
         "Modes that are set.",

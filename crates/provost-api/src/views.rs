@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use provost_engine::state::Node;
 use provost_engine::{State, views as engine};
-use provost_model::body::{Body, ReasonOwner};
+use provost_model::body::Body;
 use provost_model::ids::{AlertId, ExecutionId, HoldId, IncidentId, NodeId};
 use provost_model::policy::ModeScope;
 use provost_model::record::Record;
@@ -111,28 +111,19 @@ pub(crate) fn guard(look: &Look<'_>) -> Result<Made, Problem> {
 pub(crate) fn nodes(look: &Look<'_>) -> Result<Made, Problem> {
     let nodes =
         look.state.node_names.iter().filter_map(|(name, id)| Some((name.clone(), look.state.nodes.get(id)?)));
-    let wanted = nodes.filter(|(_, node)| {
-        let query = look.query;
-        query.allows("phase", node.phase.name()) && query.allows("marked", &is_marked(node).to_string())
-    });
+    let wanted = nodes.filter(|(_, node)| look.query.allows("phase", node.phase.name()));
     page(look, Order::Ascending, wanted, |node| heard(look, node))
 }
 
 /// The node, and when its agent and its BMC were last heard.
 fn heard(look: &Look<'_>, node: &Node) -> provost_model::view::Node {
-    let mut view = engine::node(look.state, node);
+    let mut view = engine::node(look.state, look.now, node);
     view.last_seen_at = (look.last_seen)(&node.name).or(view.last_seen_at);
     if let Some(bmc) = &mut view.bmc {
         bmc.read_at = (look.bmc_read)(&node.name);
         bmc.age_s = bmc.read_at.map(|at| look.now.since(at).as_secs());
     }
     view
-}
-
-/// Whether its scheduler shows a reason or a comment of ours.
-fn is_marked(node: &Node) -> bool {
-    let shown = node.observed.as_ref();
-    shown.is_some_and(|shown| shown.mark.is_some() || shown.reason == ReasonOwner::Ours)
 }
 
 pub(crate) fn node(look: &Look<'_>) -> Result<Made, Problem> {
@@ -263,6 +254,12 @@ pub(crate) struct ModeView {
     scope: String,
     /// `observe`, `advise`, `act`.
     mode: String,
+}
+
+pub(crate) fn marks(look: &Look<'_>) -> Result<Made, Problem> {
+    let marks = engine::marks(look.state).into_iter();
+    let keyed = marks.enumerate().map(|(n, mark)| (format!("{n:010}"), mark));
+    page(look, Order::Ascending, keyed, |mark| mark)
 }
 
 pub(crate) fn modes(look: &Look<'_>) -> Result<Made, Problem> {

@@ -114,9 +114,7 @@ fn release(state: &State, id: HoldId, asked: &Asked<'_>, out: &mut Decisions) ->
 /// Takes every mark of ours away, in any mode. The guard stops with it, or containment would write them again;
 /// holds stay in the journal. Asked for again once the intents are done, it answers that nothing is left.
 fn detach(state: &State, now: Timestamp, asked: &Asked<'_>, out: &mut Decisions) -> Reply {
-    let notes = state.noted.iter().map(|cluster| Effect::NotesOff { cluster: cluster.clone() });
-    let effects: BTreeSet<Effect> =
-        state.nodes.values().flat_map(|node| marks(state, node)).chain(notes).collect();
+    let effects = marks(state);
     let running: Vec<&Effect> = state
         .effects
         .values()
@@ -138,8 +136,13 @@ fn detach(state: &State, now: Timestamp, asked: &Asked<'_>, out: &mut Decisions)
     Reply::Accepted { seq: state.seq, created: Vec::new() }
 }
 
-/// What takes our marks off one node.
-fn marks(state: &State, node: &Node) -> Vec<Effect> {
+/// What takes every mark of ours away: off nodes, off jobs, and spares out of the slots that they serve in.
+pub(crate) fn marks(state: &State) -> BTreeSet<Effect> {
+    let notes = state.noted.iter().map(|cluster| Effect::NotesOff { cluster: cluster.clone() });
+    state.nodes.values().flat_map(|node| marks_on(state, node)).chain(notes).collect()
+}
+
+fn marks_on(state: &State, node: &Node) -> Vec<Effect> {
     let mut effects = Vec::new();
     let Some(name) = &node.scheduler else { return effects };
     let release = Effect::SchedulerRelease { cluster: name.cluster.clone(), node: name.node.clone() };

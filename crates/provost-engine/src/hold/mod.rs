@@ -6,7 +6,7 @@ mod command;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use command::{may_release, on_command, place_for};
+pub(crate) use command::{marks, may_release, on_command, place_for};
 
 use std::collections::BTreeSet;
 

@@ -3,11 +3,12 @@
 mod events;
 mod target;
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
@@ -20,6 +21,9 @@ use target::Target;
 
 /// Largest answer that is read.
 const MAX_ANSWER: usize = 64 << 20;
+
+/// How long after an answer that settled nothing the same request is sent again.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// A client of one server.
 pub struct Client {
@@ -38,12 +42,25 @@ impl Client {
 
     /// Reads.
     pub fn get(&self, path: &str) -> Result<Value, Error> {
-        self.runtime.block_on(self.call(Method::GET, path, None))
+        self.runtime.block_on(self.within(async {
+            let (status, answer) = self.exchange(Method::GET, path, None).await?;
+            understood(status, &answer)
+        }))
     }
 
-    /// Changes.
+    /// Changes. With one key the server carries a request out once, so it is sent again until it is known what became of
+    /// it, or the time is over.
     pub fn post(&self, path: &str, body: &Value) -> Result<Value, Error> {
-        self.runtime.block_on(self.call(Method::POST, path, Some(body)))
+        let change = Change { body, key: new_key() };
+        self.runtime.block_on(self.within(async {
+            loop {
+                let (status, answer) = self.exchange(Method::POST, path, Some(&change)).await?;
+                if !is_open(status.as_u16(), &answer) {
+                    return understood(status, &answer);
+                }
+                tokio::time::sleep(ASK_AGAIN).await;
+            }
+        }))
     }
 
     /// Follows the live stream; `see` says whether to go on.
@@ -59,21 +76,14 @@ impl Client {
         })
     }
 
-    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Error> {
-        let (status, body) = self
-            .within(async {
-                let response = self.send(method, path, body).await?;
-                let status = response.status();
-                Ok((status, read(response).await?))
-            })
-            .await?;
-        if !status.is_success() {
-            return Err(refusal(status.as_u16(), &body));
-        }
-        serde_json::from_slice(&body).map_err(|_| {
-            Error::new(Exit::Failure, "the server's answer is no JSON")
-                .remedy("check `provost --version` on both sides")
-        })
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        change: Option<&Change<'_>>,
+    ) -> Result<(StatusCode, Bytes), Error> {
+        let response = self.send(method, path, change).await?;
+        Ok((response.status(), read(response).await?))
     }
 
     async fn within<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
@@ -87,7 +97,7 @@ impl Client {
         &self,
         method: Method,
         path: &str,
-        body: Option<&Value>,
+        change: Option<&Change<'_>>,
     ) -> Result<Response<Incoming>, Error> {
         let unreachable = |why: String| {
             Error::new(Exit::Unreachable, format!("no server answers at {}", self.target.server))
@@ -113,15 +123,46 @@ impl Client {
             .uri(path)
             .header("host", &self.target.address)
             .header("authorization", format!("Bearer {}", self.target.token));
-        if body.is_some() {
-            request = request.header("content-type", "application/json");
+        if let Some(change) = change {
+            request =
+                request.header("content-type", "application/json").header("idempotency-key", &change.key);
         }
-        let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+        let bytes = change.map(|change| Bytes::from(change.body.to_string())).unwrap_or_default();
         let request = request
             .body(Full::new(bytes))
             .map_err(|_| Error::new(Exit::Usage, "a name holds characters that no address has"))?;
         sender.send_request(request).await.map_err(|e| unreachable(e.to_string()))
     }
+}
+
+/// What a request that changes something carries.
+struct Change<'a> {
+    body: &'a Value,
+    key: String,
+}
+
+/// A key that nobody else has: 128 bits of the randomness with which the standard library seeds its maps.
+fn new_key() -> String {
+    let random = || RandomState::new().build_hasher().finish();
+    format!("{:016x}{:016x}", random(), random())
+}
+
+/// Nobody can say yet what became of the request.
+fn is_open(status: u16, answer: &[u8]) -> bool {
+    let problem: Value = serde_json::from_slice(answer).unwrap_or_default();
+    let code = problem.get("code").and_then(Value::as_str);
+    matches!((status, code), (504, Some("OUTCOME_UNKNOWN")) | (409, Some("REQUEST_IN_FLIGHT")))
+}
+
+/// The answer as JSON, or the refusal as an error.
+fn understood(status: StatusCode, answer: &[u8]) -> Result<Value, Error> {
+    if !status.is_success() {
+        return Err(refusal(status.as_u16(), answer));
+    }
+    serde_json::from_slice(answer).map_err(|_| {
+        Error::new(Exit::Failure, "the server's answer is no JSON")
+            .remedy("check `provost --version` on both sides")
+    })
 }
 
 async fn read(response: Response<Incoming>) -> Result<Bytes, Error> {
@@ -197,6 +238,20 @@ mod tests {
         check(422, "{}", Exit::Usage);
         check(503, r#"{"code":"AUDIT_UNAVAILABLE"}"#, Exit::Failure);
         check(500, "<html>", Exit::Failure);
+    }
+
+    #[test]
+    fn only_what_nobody_can_say_yet_is_asked_again() {
+        let check =
+            |status, body: &str, open| assert_eq!(is_open(status, body.as_bytes()), open, "{status} {body}");
+        check(504, r#"{"code":"OUTCOME_UNKNOWN"}"#, true);
+        check(409, r#"{"code":"REQUEST_IN_FLIGHT"}"#, true);
+        check(409, r#"{"code":"CONFLICT"}"#, false);
+        check(504, "<html>", false);
+        check(200, r#"{"code":"OUTCOME_UNKNOWN"}"#, false);
+        check(503, r#"{"code":"AUDIT_UNAVAILABLE"}"#, false);
+        assert_ne!(new_key(), new_key());
+        assert_eq!(new_key().len(), 32);
     }
 
     #[test]

@@ -257,10 +257,8 @@ impl Ask<'_> {
 
     fn detach(&self, detach: &Detach) -> Result<(), Error> {
         if detach.dry_run {
-            eprintln!(
-                "these nodes carry a mark of ours; without --dry-run each is taken away and read back:"
-            );
-            return self.list("/v1/nodes?marked=true", show::NODES);
+            eprintln!("without --dry-run each of these is done and read back:");
+            return self.list("/v1/marks", show::MARKS);
         }
         self.post("/v1/actions/detach", Reason { reason: detach.reason.clone() }, json!({}))
     }
