@@ -61,10 +61,12 @@ fn main() {
     write_log(&log, megabytes * 1_000_000);
     let megabytes = fs::metadata(&log).unwrap().len() as f64 / 1e6;
     let (mut grep, provost) = (Command::new("grep"), program("provost"));
-    grep.args(["-c", "NVRM"]).arg(&log);
+    // Told to write to /dev/null it stops at the first line that it finds.
+    let counted = File::create(folder.path().join("counted")).unwrap();
+    grep.args(["-c", "NVRM"]).arg(&log).stdout(counted);
     for output in ["table", "jsonl"] {
         let mut explain = Command::new(&provost);
-        explain.args(["explain", "-o", output]).arg(&log);
+        explain.args(["explain", "-o", output]).arg(&log).stdout(Stdio::null());
         let (mut ours, mut peers, mut ratios, mut rss_kib) = (Vec::new(), Vec::new(), Vec::new(), 0);
         for pair in 0..pairs {
             // A B B A: neither always pays for what the other left behind.
@@ -112,7 +114,7 @@ fn write_log(path: &Path, bytes: u64) {
 
 fn run(command: &mut Command) -> Ran {
     let started = Instant::now();
-    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    let mut child = command.spawn().unwrap();
     let status = format!("/proc/{}/status", child.id());
     let mut rss_kib = 0;
     let exit = loop {

@@ -39,8 +39,8 @@ pub fn replay(dir: &Path) -> Result<Replayed, Error> {
     let mut state: Option<State> = None;
     let mut compared = None;
     reader.each(0..total, |stored| {
-        let record =
-            Record::parse(stored.bytes).map_err(|source| Error::Record { seq: stored.seq, source })?;
+        let record = Record::parse_to_fold(stored.bytes)
+            .map_err(|source| Error::Record { seq: stored.seq, source })?;
         let state = state.get_or_insert_with(|| State::new(&record.site));
         compare(state, snapshot.as_ref(), &mut compared)?;
         apply(state, &record);

@@ -1,15 +1,18 @@
 //! From a journal to a State: the newest usable snapshot, then the records after it.
 
 use std::ops::Range;
+use std::path::Path;
 
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use provost_engine::{State, apply};
 use provost_journal::{Journal, Reader, Snapshots};
 use provost_model::record::{CanonicalError, Record};
 
 /// Records read at once.
-const CHUNK: usize = 4_096;
-/// Chunks that are read and parsed before they are folded.
+const CHUNK: u64 = 4_096;
+/// Threads that read and parse, in turns: parsing a record takes about twice as long as folding it.
+const PARSERS: u64 = 2;
+/// Chunks that each has ready before they are folded.
 const READ_AHEAD: usize = 2;
 
 /// Why a controller cannot run.
@@ -82,16 +85,20 @@ pub(crate) fn rebuild(
     if state.site != site {
         return Err(Error::Site { asked: site.to_owned(), found: state.site });
     }
-    let from_snapshot = state.seq;
-    let reader = Reader::open(journal.dir())?;
+    let (from_snapshot, dir) = (state.seq, journal.dir());
     // Reading and parsing go on beside the folding: a start is when somebody waits.
     std::thread::scope(|scope| {
-        let (parsed, chunks) = bounded(READ_AHEAD);
-        scope.spawn(move || parse_all(&reader, site, from_snapshot..total, &parsed));
+        let parser = |nth: u64| {
+            let (parsed, chunks) = bounded(READ_AHEAD);
+            scope.spawn(move || parse_all(dir, site, from_snapshot + nth * CHUNK..total, &parsed));
+            chunks
+        };
+        let parsers: Vec<Receiver<_>> = (0..PARSERS).map(parser).collect();
         report(Progress { from_snapshot, done: state.seq, total });
-        for chunk in chunks {
-            for record in chunk? {
-                apply(&mut state, &record);
+        // One without a next chunk is the one whose turn the end of the journal is.
+        for chunk in parsers.iter().cycle().map_while(|chunks| chunks.recv().ok()) {
+            for record in &chunk? {
+                apply(&mut state, record);
                 state.dirty.clear();
             }
             report(Progress { from_snapshot, done: state.seq, total });
@@ -100,30 +107,40 @@ pub(crate) fn rebuild(
     })
 }
 
-/// Sends the records of `range` in order, until one can't be read or nobody takes them any more.
-fn parse_all(reader: &Reader, site: &str, range: Range<u64>, parsed: &Sender<Result<Vec<Record>, Error>>) {
-    let mut next = range.start;
-    while next < range.end {
-        let chunk = parse_chunk(reader, site, next);
-        next += chunk.as_ref().map_or(0, |records| records.len() as u64);
-        let is_last = chunk.as_ref().map_or(true, Vec::is_empty);
-        if parsed.send(chunk).is_err() || is_last {
+/// Sends every [`PARSERS`]th chunk of `range`, until one can't be read or nobody takes them any more.
+fn parse_all(dir: &Path, site: &str, range: Range<u64>, parsed: &Sender<Result<Vec<Record>, Error>>) {
+    let reader = match Reader::open(dir) {
+        Ok(reader) => reader,
+        // Nobody takes it any more where another chunk has failed before.
+        Err(error) => return drop(parsed.send(Err(error.into()))),
+    };
+    let step = usize::try_from(CHUNK * PARSERS).unwrap_or(usize::MAX);
+    for from in range.clone().step_by(step) {
+        let chunk = parse_chunk(&reader, site, from..range.end.min(from + CHUNK), range.end);
+        let failed = chunk.is_err();
+        if parsed.send(chunk).is_err() || failed {
             return;
         }
     }
 }
 
-fn parse_chunk(reader: &Reader, site: &str, from: u64) -> Result<Vec<Record>, Error> {
-    let mut records = Vec::with_capacity(CHUNK);
-    for stored in reader.read(from, CHUNK)? {
-        let record =
-            Record::parse(&stored.bytes).map_err(|source| Error::Record { seq: stored.seq, source })?;
+fn parse_chunk(reader: &Reader, site: &str, range: Range<u64>, total: u64) -> Result<Vec<Record>, Error> {
+    let mut records = Vec::new();
+    let mut next = range.start;
+    reader.each(range.clone(), |stored| {
+        if stored.seq != next {
+            return Err(Error::Cut { found: next, total });
+        }
+        next += 1;
+        let record = Record::parse_to_fold(stored.bytes)
+            .map_err(|source| Error::Record { seq: stored.seq, source })?;
         if record.site != site {
             return Err(Error::Site { asked: site.to_owned(), found: record.site });
         }
         records.push(record);
-    }
-    Ok(records)
+        Ok(())
+    })?;
+    if next < range.end { Err(Error::Cut { found: next, total }) } else { Ok(records) }
 }
 
 /// The newest snapshot that this version wrote and that is not beyond the journal.

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use serde::de::IgnoredAny;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -306,27 +307,19 @@ impl Record {
     /// # Errors
     /// Where they are not a record that this version knows.
     pub fn parse(bytes: &[u8]) -> Result<Record, CanonicalError> {
-        let parts: Parts<'_> = serde_json::from_slice(bytes).map_err(CanonicalError::Parse)?;
-        let body = Body::parse(&parts.kind, parts.data).map_err(CanonicalError::Parse)?;
-        Ok(Record {
-            v: parts.v,
-            seq: parts.seq,
-            id: parts.id,
-            at: parts.at,
-            site: parts.site,
-            epoch: parts.epoch,
-            producer: parts.producer,
-            producer_seq: parts.producer_seq,
-            class: parts.class,
-            outcome: parts.outcome,
-            actor: parts.actor,
-            subject: parts.subject,
-            decision: parts.decision,
-            body,
-            change: parts.change,
-            corr: parts.corr,
-            sealed: parts.sealed,
-        })
+        let parts: Parts<'_, Vec<Sealed>> = serde_json::from_slice(bytes).map_err(CanonicalError::Parse)?;
+        let (mut record, sealed) = parts.into_record()?;
+        record.sealed = sealed;
+        Ok(record)
+    }
+
+    /// The same without its sealed values, at which no fold looks.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn parse_to_fold(bytes: &[u8]) -> Result<Record, CanonicalError> {
+        let parts: Parts<'_, IgnoredAny> = serde_json::from_slice(bytes).map_err(CanonicalError::Parse)?;
+        Ok(parts.into_record()?.0)
     }
 
     /// The event's type as written: `incident.opened`.
@@ -334,10 +327,11 @@ impl Record {
         self.body.kind()
     }
 }
+
 /// A record as it is read. `data` comes before `type` in canonical form, so it is passed over first: read as one,
 /// the body would have to be kept as a tree of values until its type is known.
 #[derive(Deserialize)]
-struct Parts<'a> {
+struct Parts<'a, S> {
     v: u32,
     seq: u64,
     id: RecordId,
@@ -357,5 +351,31 @@ struct Parts<'a> {
     data: &'a RawValue,
     change: Option<Change>,
     corr: Corr,
-    sealed: Vec<Sealed>,
+    sealed: S,
+}
+
+impl<S> Parts<'_, S> {
+    /// The record, and what was read of its sealed values.
+    fn into_record(self) -> Result<(Record, S), CanonicalError> {
+        let record = Record {
+            v: self.v,
+            seq: self.seq,
+            id: self.id,
+            at: self.at,
+            site: self.site,
+            epoch: self.epoch,
+            producer: self.producer,
+            producer_seq: self.producer_seq,
+            class: self.class,
+            outcome: self.outcome,
+            actor: self.actor,
+            subject: self.subject,
+            decision: self.decision,
+            body: Body::parse(&self.kind, self.data).map_err(CanonicalError::Parse)?,
+            change: self.change,
+            corr: self.corr,
+            sealed: Vec::new(),
+        };
+        Ok((record, self.sealed))
+    }
 }

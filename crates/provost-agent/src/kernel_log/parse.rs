@@ -4,6 +4,7 @@
 //! lost, the details behind a PCI Express error, the history behind a firmware timeout. What it remembers is
 //! bounded in number and in age, and the age is counted in records, so that a replay sees what was seen live.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use provost_model::catalogue::{Assessment, Catalogue, LinkLayout};
@@ -294,7 +295,9 @@ impl Parser {
     }
 
     fn read(&mut self, number: u64, family: Family, record: &Record<'_>) -> Outcome {
-        let text = String::from_utf8_lossy(&record.text);
+        // Nearly all lines are text, which is seen faster than it is mended.
+        let text = std::str::from_utf8(&record.text)
+            .map_or_else(|_| String::from_utf8_lossy(&record.text), Cow::Borrowed);
         match self.lost.read(number, self.records, &text) {
             Lost::No => {}
             Lost::Opens => return Outcome::nothing(),

@@ -126,10 +126,12 @@ fn kmsg_head(line: &[u8]) -> Option<(Head, &[u8])> {
 }
 
 fn decimal(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let length = bytes.iter().position(|b| !b.is_ascii_digit()).unwrap_or(bytes.len());
-    let (digits, rest) = bytes.split_at(length);
-    let parsed = std::str::from_utf8(digits).ok()?.parse().ok()?;
-    Some((parsed, rest))
+    let (mut number, mut rest) = (0_u64, bytes);
+    while let Some((digit @ b'0'..=b'9', after)) = rest.split_first() {
+        number = number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+        rest = after;
+    }
+    (rest.len() < bytes.len()).then_some((number, rest))
 }
 
 /// Turns `\xHH` back into bytes.
@@ -207,6 +209,7 @@ fn decoded_priority(line: &[u8]) -> Option<(u32, Option<u32>, &[u8])> {
         b"ftp",
     ];
     const LEVELS: [&[u8]; 8] = [b"emerg", b"alert", b"crit", b"err", b"warn", b"notice", b"info", b"debug"];
+    line.first().filter(|first| first.is_ascii_lowercase())?;
     let word = |line: &'_ [u8]| -> Option<(usize, usize)> {
         let colon = memchr::memchr(b':', &line[..line.len().min(10)])?;
         Some((line[..colon].trim_ascii_end().len(), colon + 1))
@@ -261,8 +264,8 @@ fn syslog_time(line: &[u8]) -> Option<&[u8]> {
         // `dmesg --time-format iso` writes a comma and neither host nor identifier.
         return (!line[..end].contains(&b',')).then(|| line[end..].trim_ascii_start());
     }
-    let month = line.first_chunk::<3>()?;
-    let day = MONTHS.chunks(3).any(|name| name == month).then(|| line[3..].strip_prefix(b" "))??;
+    let (month, day) = line.split_first_chunk::<3>()?;
+    let day = day.strip_prefix(b" ").filter(|_| MONTHS.chunks(3).any(|name| name == month))?;
     let (_, rest) = decimal(day.trim_ascii_start())?;
     let time = rest.strip_prefix(b" ")?;
     let shape = time.len() > 8 && time[2] == b':' && time[5] == b':' && time[7].is_ascii_digit();
