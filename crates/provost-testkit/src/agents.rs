@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::daemon::Daemon;
+use crate::cable::Cable;
+use crate::daemon::{Daemon, Paused};
 use crate::programs::{program, project_root};
 use crate::site::{EXAMPLE_DIR, NODE, Site, example, more};
 use crate::wait::wait_until;
@@ -25,6 +26,9 @@ pub const XID_31: &str = "NVRM: Xid (PCI:0000:3b:00.0): 31, pid=4711, name=pytho
 /// The work of a program that ended was taken off a GPU; the number of a channel follows.
 pub const XID_45: &str = "NVRM: Xid (PCI:0000:3b:00.0): 45, pid=4711, name=python3, Ch 000000";
 
+/// The configuration of all nodes that share a process.
+const SHARED: &str = "agent.toml";
+
 /// The agents of all nodes of the example.
 #[derive(Debug)]
 pub struct Agents {
@@ -34,6 +38,8 @@ pub struct Agents {
     processes: BTreeMap<String, Daemon>,
     log: PathBuf,
     dir: PathBuf,
+    /// The network namespace in which nodes with a process of their own are.
+    cable: Option<String>,
 }
 
 impl Agents {
@@ -45,6 +51,15 @@ impl Agents {
     /// Where they do not report in time.
     #[track_caller]
     pub fn enrol(site: &Site, own: &[&str], kmsg: &[&str]) -> Agents {
+        Agents::enrol_behind(site, own, kmsg, None)
+    }
+
+    /// The same, with a cable between the controller and the nodes of `own`.
+    ///
+    /// # Panics
+    /// Where they do not report in time.
+    #[track_caller]
+    pub fn enrol_behind(site: &Site, own: &[&str], kmsg: &[&str], cable: Option<&Cable>) -> Agents {
         let testbed = site.testbed_dir();
         let (dir, folder) = (site.dir().to_owned(), testbed.join("kmsg"));
         fs::remove_dir_all(&folder).ok();
@@ -64,6 +79,7 @@ impl Agents {
             processes: BTreeMap::new(),
             log: dir.join("agent.log"),
             dir,
+            cable: cable.map(|cable| cable.namespace().to_owned()),
         };
         for (name, text) in configurations(site, own, kmsg) {
             fs::write(agents.dir.join(&name), text).expect("the configuration can be written");
@@ -75,9 +91,15 @@ impl Agents {
 
     #[track_caller]
     fn start(&mut self, name: &str) {
-        let file = self.dir.join(name);
+        let (file, agent) = (self.dir.join(name), program("provost-agent"));
         let args = ["--config", file.to_str().expect("a path of text")];
-        let daemon = Daemon::start("provost-agent", &program("provost-agent"), &args, &self.log);
+        let daemon = match self.cable.as_deref().filter(|_| name != SHARED) {
+            None => Daemon::start("provost-agent", &agent, &args, &self.log),
+            Some(namespace) => {
+                let inside = ["netns", "exec", namespace, agent.to_str().expect("a path of text")];
+                Daemon::start("provost-agent", Path::new("ip"), &[&inside[..], &args].concat(), &self.log)
+            }
+        };
         self.processes.insert(name.to_owned(), daemon);
     }
 
@@ -140,6 +162,16 @@ impl Agents {
         self.processes.remove(&file_of(node)).expect("the node has a process of its own").kill9();
     }
 
+    /// The process of a node that has its own stands still for as long as the guard lives.
+    ///
+    /// # Panics
+    /// Where it has none.
+    #[track_caller]
+    #[must_use]
+    pub fn paused(&self, node: &str) -> Paused<'_> {
+        self.processes.get(&file_of(node)).expect("the node has a process of its own").paused()
+    }
+
     /// Starts it again.
     #[track_caller]
     pub fn revive(&mut self, node: &str) {
@@ -199,7 +231,7 @@ fn configurations(site: &Site, own: &[&str], kmsg: &[&str]) -> BTreeMap<String, 
             None => shared += &section,
         }
     }
-    all.insert("agent.toml".to_owned(), format!("{shared}# All{actions}"));
+    all.insert(SHARED.to_owned(), format!("{shared}# All{actions}"));
     all
 }
 

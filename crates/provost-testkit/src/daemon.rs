@@ -111,10 +111,27 @@ impl Daemon {
         self.child.wait().expect("the child is ours");
     }
 
+    /// Stops it where it stands, as a debugger or a hypervisor would, for as long as the guard lives.
+    #[must_use]
+    pub fn paused(&self) -> Paused<'_> {
+        self.signal(Signal::STOP);
+        Paused(self)
+    }
+
     fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a pid");
         // It may have ended by itself, which the wait that follows will see.
         kill_process(pid, signal).ok();
+    }
+}
+
+/// A program that stands still.
+#[derive(Debug)]
+pub struct Paused<'a>(&'a Daemon);
+
+impl Drop for Paused<'_> {
+    fn drop(&mut self) {
+        self.0.signal(Signal::CONT);
     }
 }
 

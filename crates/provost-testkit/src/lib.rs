@@ -7,8 +7,10 @@
 //! that ends.
 
 mod agents;
+mod cable;
 mod cli;
 mod daemon;
+mod disk;
 mod jobs;
 mod programs;
 mod site;
@@ -17,8 +19,10 @@ mod testbed;
 mod wait;
 
 pub use agents::{Agents, XID_31, XID_45, XID_79};
+pub use cable::Cable;
 pub use cli::Answer;
-pub use daemon::Daemon;
+pub use daemon::{Daemon, Paused};
+pub use disk::Disk;
 pub use jobs::Job;
 pub use programs::{program, project_root};
 pub use site::Site;

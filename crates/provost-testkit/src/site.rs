@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, Paused};
 use crate::programs::{program, project_root};
 use crate::testbed::{EXAMPLE_NODES, Testbed};
 
@@ -96,6 +96,16 @@ impl Site {
         self
     }
 
+    /// Listens on another address of this machine.
+    #[must_use]
+    pub fn on_address(mut self, host: &str) -> Site {
+        let port = self.address.rsplit_once(':').map_or("0", |(_, port)| port).to_owned();
+        let address = format!("{host}:{port}");
+        self.config = self.config.replace(&self.address, &address);
+        self.address = address;
+        self
+    }
+
     /// Folder of the site's files.
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -163,6 +173,16 @@ impl Site {
     pub fn started(mut self) -> Site {
         self.start();
         self
+    }
+
+    /// The controller stands still for as long as the guard lives.
+    ///
+    /// # Panics
+    /// Where it does not run.
+    #[track_caller]
+    #[must_use]
+    pub fn paused(&self) -> Paused<'_> {
+        self.daemon.as_ref().expect("the controller runs").paused()
     }
 
     /// Ends the controller at once, as a crash would.

@@ -1,56 +1,18 @@
 //! The disk under the journal is full: changes are refused, a hard fault is contained all the same, and all of it is
 //! in the record once there is space again.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
-use std::fs::{self, File};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
-use provost_testkit::{Agents, Site, Testbed, XID_79, wait_until};
+use provost_testkit::{Agents, Disk, Site, Testbed, XID_79, wait_until};
 
 const SOON: Duration = Duration::from_secs(15);
 const LONG: Duration = Duration::from_secs(60);
 
-/// A tmpfs of 64 MiB.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn mount(path: &Path) -> SmallDisk {
-        fs::create_dir_all(path).unwrap();
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", "size=64m", "none"]).arg(path).status();
-        assert!(mounted.unwrap().success(), "root can mount a tmpfs");
-        SmallDisk(path.to_owned())
-    }
-
-    /// Takes all the space that there is.
-    fn fill(&self) {
-        let mut ballast = File::create(self.0.join("ballast")).unwrap();
-        for size in [1 << 20, 4_096, 1] {
-            let piece = vec![1_u8; size];
-            while ballast.write_all(&piece).is_ok() {}
-        }
-    }
-
-    fn free(&self) {
-        fs::remove_file(self.0.join("ballast")).unwrap();
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // Lazily: a controller that a failing test leaves behind still has its files open.
-        Command::new("umount").arg("-l").arg(&self.0).status().ok();
-    }
-}
-
 #[test]
 fn a_full_disk_refuses_changes_contains_a_fault_and_recovers_by_itself() {
     let testbed = Testbed::lease();
-    let disk = SmallDisk::mount(&testbed.dir().join("small/data"));
-    let mut site = Site::of_example(&testbed).with_data(&disk.0).started();
+    let disk = Disk::in_memory(&testbed.dir().join("small/data"));
+    let mut site = Site::of_example(&testbed).with_data(disk.path()).started();
     let agents = Agents::enrol(&site, &[], &[]);
     disk.fill();
 

@@ -58,7 +58,7 @@ fn detach_takes_every_mark_away_also_in_the_middle_of_an_incident() {
     assert!(testbed.node("gpu003").is_drained());
     assert!(testbed.partition("batch").iter().any(|node| node.starts_with("spare")), "a spare serves");
     let marked = site.items(&["detach", "--dry-run"]);
-    assert!(marked.iter().any(|node| node["name"] == "gpu003"), "{marked:?}");
+    assert!(marked.iter().any(|node| node["node"] == "gpu003"), "{marked:?}");
 
     site.provost(&["detach", "-m", "back to how it was"]).ok();
     testbed.wait_node("gpu003", "has no mark", SOON, |node| {

@@ -5,15 +5,22 @@ use std::time::Duration;
 
 use provost_model::time::Timestamp;
 
+/// Looks that lie further apart say that this program stood still, or that its clock was set: nobody listened meanwhile,
+/// so that time is nobody's silence.
+const STOOD_STILL: Duration = Duration::from_secs(2);
+
 /// Agents by node.
 #[derive(Debug, Default)]
 pub(super) struct Presence {
     nodes: BTreeMap<String, Heard>,
+    looked_at: Option<Timestamp>,
 }
 
 #[derive(Debug)]
 struct Heard {
     at: Timestamp,
+    /// Time since then in which nobody listened.
+    deaf: Duration,
     /// Nothing was heard from it since the start.
     never: bool,
     silent: bool,
@@ -23,17 +30,25 @@ impl Presence {
     /// Notes that `node` was heard. True where the engine must be told: it was silent, or is new.
     pub(super) fn heard(&mut self, node: &str, now: Timestamp) -> bool {
         let Some(heard) = self.nodes.get_mut(node) else {
-            self.nodes.insert(node.to_owned(), Heard { at: now, never: false, silent: false });
+            self.nodes.insert(
+                node.to_owned(),
+                Heard { at: now, deaf: Duration::ZERO, never: false, silent: false },
+            );
             return true;
         };
         let news = heard.silent || heard.never;
-        *heard = Heard { at: now, never: false, silent: false };
+        *heard = Heard { at: now, deaf: Duration::ZERO, never: false, silent: false };
         news
     }
 
     /// Expects a node that was known before the start.
     pub(super) fn expect(&mut self, node: &str, now: Timestamp) {
-        self.nodes.entry(node.to_owned()).or_insert(Heard { at: now, never: true, silent: false });
+        self.nodes.entry(node.to_owned()).or_insert(Heard {
+            at: now,
+            deaf: Duration::ZERO,
+            never: true,
+            silent: false,
+        });
     }
 
     /// When `node` was heard last.
@@ -44,8 +59,11 @@ impl Presence {
     /// Nodes that have just become silent; each is named once.
     pub(super) fn newly_silent(&mut self, now: Timestamp, silent_after: Duration) -> Vec<String> {
         let mut names = Vec::new();
+        let since_last = self.looked_at.replace(now).map_or(Duration::ZERO, |last| now.since(last));
+        let deaf = if since_last > STOOD_STILL { since_last } else { Duration::ZERO };
         for (name, heard) in &mut self.nodes {
-            if !heard.silent && now.since(heard.at) >= silent_after {
+            heard.deaf += deaf;
+            if !heard.silent && now.since(heard.at) >= silent_after + heard.deaf {
                 heard.silent = true;
                 names.push(name.clone());
             }
@@ -71,8 +89,28 @@ mod tests {
         assert!(!presence.heard("a", at(1)));
         assert_eq!(presence.newly_silent(at(5), SILENT_AFTER), Vec::<String>::new());
         assert_eq!(presence.newly_silent(at(6), SILENT_AFTER), ["a"]);
-        assert_eq!(presence.newly_silent(at(60), SILENT_AFTER), Vec::<String>::new(), "told once");
-        assert!(presence.heard("a", at(61)), "it is back");
+        assert_eq!(presence.newly_silent(at(7), SILENT_AFTER), Vec::<String>::new(), "told once");
+        assert!(presence.heard("a", at(8)), "it is back");
+    }
+
+    /// Looks once a second.
+    fn first_silent(presence: &mut Presence, seconds: std::ops::Range<i64>) -> Option<i64> {
+        seconds.into_iter().find(|second| !presence.newly_silent(at(*second), SILENT_AFTER).is_empty())
+    }
+
+    #[test]
+    fn time_in_which_nobody_listened_is_nobodys_silence() {
+        let mut presence = Presence::default();
+        presence.heard("a", at(0));
+        assert_eq!(first_silent(&mut presence, 0..4), None);
+        // Stopped at 3 for a minute, or the clock was set: three seconds of silence are left as they were.
+        assert_eq!(first_silent(&mut presence, 63..80), Some(65));
+
+        presence.heard("a", at(80));
+        assert_eq!(first_silent(&mut presence, 80..84), None);
+        // Set back: it counts from then on again.
+        presence.heard("a", at(20));
+        assert_eq!(first_silent(&mut presence, 20..40), Some(25));
     }
 
     #[test]
