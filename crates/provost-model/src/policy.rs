@@ -187,7 +187,7 @@ impl Default for Timers {
 }
 
 /// Limits on how much may be disrupted at once. Fields are the keys of `[governor]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GovernorLimits {
     /// Nodes that may be unavailable, whatever the cause; the larger of this…
@@ -205,6 +205,43 @@ pub struct GovernorLimits {
     /// Share of unavailable nodes, in percent, at which no new automatic disruption starts until a person
     /// resets the breaker.
     pub breaker_percent: u32,
+    /// Limits of every rack.
+    #[serde(skip_serializing_if = "ScopeLimits::is_empty")]
+    pub rack: ScopeLimits,
+    /// Limits of every leaf switch: of the nodes below it.
+    #[serde(skip_serializing_if = "ScopeLimits::is_empty")]
+    pub leaf: ScopeLimits,
+    /// Limits of a project by its name: of the nodes that its jobs hold, or held when an open incident hit them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub project: BTreeMap<String, ScopeLimits>,
+}
+
+/// Limits of a part of the site, beside the site's own. What is not set limits nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ScopeLimits {
+    /// Nodes that may be unavailable, whatever the cause; the larger of this…
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_unavailable: Option<u32>,
+    /// …and this share of the part's nodes, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_unavailable_percent: Option<u32>,
+    /// New isolations by automation inside the site's window; the larger of this…
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolations_per_window: Option<u32>,
+    /// …and this share of the part's nodes, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolations_percent: Option<u32>,
+    /// Disruptive executions that may run at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrent_disruptions: Option<u32>,
+}
+
+impl ScopeLimits {
+    /// Nothing is limited.
+    pub fn is_empty(&self) -> bool {
+        *self == ScopeLimits::default()
+    }
 }
 
 impl Default for GovernorLimits {
@@ -217,6 +254,9 @@ impl Default for GovernorLimits {
             window: seconds(600),
             concurrent_disruptions: 2,
             breaker_percent: 30,
+            rack: ScopeLimits::default(),
+            leaf: ScopeLimits::default(),
+            project: BTreeMap::new(),
         }
     }
 }

@@ -42,6 +42,19 @@ pub struct Node {
     pub slot: Option<String>,
     pub serving_for: Option<String>,
     pub mode: String,
+    /// Its faults of 30 days: ten points for a critical one, three for a major one, one for any other.
+    pub lemon_score: u32,
+}
+
+/// A mark of ours in a scheduler.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the contract; see the reference page of the API")]
+pub struct Mark {
+    pub cluster: String,
+    /// Null where it is about jobs.
+    pub node: Option<String>,
+    /// What `detach` does about it.
+    pub removal: String,
 }
 
 /// A node in one scheduler.
@@ -272,6 +285,23 @@ pub struct Guard {
     pub disruptions_max: u32,
     /// Isolations that wait for budget: node names.
     pub deferred: Vec<String>,
+    /// Parts of the site with limits of their own in which something counts now; at most 500.
+    pub scopes: Vec<GuardScope>,
+}
+
+/// What the governor counts in a part of the site. A limit that is not set is null.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the contract; see the reference page of the API")]
+pub struct GuardScope {
+    /// `rack:r1`, `leaf:leaf-1`, `project:NAME`.
+    pub scope: String,
+    pub nodes: u32,
+    pub unavailable: u32,
+    pub unavailable_max: Option<u32>,
+    pub isolations_in_window: u32,
+    pub isolations_max: Option<u32>,
+    pub disruptions_running: u32,
+    pub disruptions_max: Option<u32>,
 }
 
 /// One screen about the whole site.

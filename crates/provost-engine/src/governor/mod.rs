@@ -1,6 +1,8 @@
 //! One authority for disruption: counts what is unavailable, whoever caused it, and says whether automation may
 //! take more away (rulings 4 and 10). It never blocks a release.
 
+use std::collections::BTreeMap;
+
 use provost_model::body::{BreakerTripped, IsolationDeferred};
 use provost_model::fleet::Phase;
 use provost_model::ids::NodeId;
@@ -12,6 +14,10 @@ use crate::event::{Decisions, Event};
 use crate::scheduler;
 use crate::state::{Deferred, Execution, Node, State};
 
+/// Parts of the site that one view shows.
+const MAX_SCOPES: usize = 500;
+
+mod scope;
 mod unavailable;
 
 #[cfg(test)]
@@ -35,13 +41,24 @@ pub(crate) fn may_isolate(state: &State, now: Timestamp, node: NodeId) -> Result
     let limits = &state.config.governor;
     let allowed = larger(limits.isolations_per_window, limits.isolations_percent, state.nodes.len());
     let recent: Vec<Timestamp> = isolations(state, now).map(|(at, _)| at).collect();
-    let allowed = usize::try_from(allowed).unwrap_or(usize::MAX);
-    if recent.len() < allowed {
-        return Ok(());
+    let of_site = last_to_leave(&recent, allowed, now);
+    let of_scopes = scope::of(state, node).filter_map(|scope| {
+        let inside = isolations(state, now).filter(|(_, node)| scope.nodes.contains(node));
+        let recent: Vec<Timestamp> = inside.map(|(at, _)| at).collect();
+        last_to_leave(&recent, scope.max_isolations()?, now)
+    });
+    match of_site.into_iter().chain(of_scopes).max() {
+        None => Ok(()),
+        Some(last) => Err(last + limits.window.0),
     }
-    // As many as are too many, and one more, must leave the window.
-    let last_to_leave = recent.get(recent.len().saturating_sub(allowed.max(1))).copied().unwrap_or(now);
-    Err(last_to_leave + limits.window.0)
+}
+
+/// The isolation that must leave the window before there is room for another; none where there is room. As many as
+/// are too many, and one more, must leave.
+fn last_to_leave(recent: &[Timestamp], allowed: u32, now: Timestamp) -> Option<Timestamp> {
+    let allowed = usize::try_from(allowed).unwrap_or(usize::MAX);
+    let last = || recent.get(recent.len().saturating_sub(allowed.max(1))).copied().unwrap_or(now);
+    (recent.len() >= allowed).then(last)
 }
 
 /// Isolations inside the window, oldest first.
@@ -50,23 +67,39 @@ fn isolations(state: &State, now: Timestamp) -> impl Iterator<Item = (Timestamp,
     state.guard.isolations.iter().copied().filter(move |(at, _)| *at + window > now)
 }
 
-/// Whether `execution` may disrupt its node now; otherwise the code of the limit that says no. Its own node
-/// counts once: where it is out already, recovering it takes nothing more away.
-pub(crate) fn may_disrupt(state: &State, now: Timestamp, execution: &Execution) -> Result<(), &'static str> {
+/// Whether `execution` may disrupt its node now; otherwise the code of the limit that says no, and whose it is. Its
+/// own node counts once: where it is out already, recovering it takes nothing more away.
+pub(crate) fn may_disrupt(state: &State, now: Timestamp, execution: &Execution) -> Result<(), String> {
     let limits = &state.config.governor;
     // A person's yes makes it no automatic disruption.
     if state.guard.breaker_tripped && !execution.approved {
-        return Err("breaker");
+        return Err("breaker".to_owned());
     }
-    let running = disruptions(state).filter(|other| other.id != execution.id).count();
-    if running >= usize::try_from(limits.concurrent_disruptions).unwrap_or(usize::MAX) {
-        return Err("governor_concurrent_disruptions");
-    }
+    let running: Vec<Option<NodeId>> =
+        disruptions(state).filter(|other| other.id != execution.id).map(|other| other.node).collect();
     let out = unavailable(state, now);
     let adds = execution.node.is_some_and(|node| !out.contains_key(&node));
-    let allowed = larger(limits.max_unavailable, limits.max_unavailable_percent, state.nodes.len());
-    if adds && out.len() >= usize::try_from(allowed).unwrap_or(usize::MAX) {
-        return Err("governor_max_unavailable");
+    let is_full = |used: usize, max: u32| used >= usize::try_from(max).unwrap_or(usize::MAX);
+    if is_full(running.len(), limits.concurrent_disruptions) {
+        return Err("governor_concurrent_disruptions".to_owned());
+    }
+    if adds
+        && is_full(
+            out.len(),
+            larger(limits.max_unavailable, limits.max_unavailable_percent, state.nodes.len()),
+        )
+    {
+        return Err("governor_max_unavailable".to_owned());
+    }
+    for scope in execution.node.into_iter().flat_map(|node| scope::of(state, node)) {
+        let inside = running.iter().flatten().filter(|node| scope.nodes.contains(node)).count();
+        if scope.max_disruptions().is_some_and(|max| is_full(inside, max)) {
+            return Err(format!("governor_concurrent_disruptions:{}", scope.name));
+        }
+        let gone = out.keys().filter(|node| scope.nodes.contains(node)).count();
+        if adds && scope.max_unavailable().is_some_and(|max| is_full(gone, max)) {
+            return Err(format!("governor_max_unavailable:{}", scope.name));
+        }
     }
     Ok(())
 }
@@ -101,7 +134,32 @@ pub fn counts(state: &State, now: Timestamp) -> view::Guard {
         disruptions_running: count(disruptions(state).count()),
         disruptions_max: limits.concurrent_disruptions,
         deferred: state.guard.deferred.keys().filter_map(name).collect(),
+        scopes: scope_counts(state, now, &out),
     }
+}
+
+/// The same for parts of the site in which something counts.
+fn scope_counts(state: &State, now: Timestamp, out: &BTreeMap<NodeId, Timestamp>) -> Vec<view::GuardScope> {
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let counted = scope::all(state).into_iter().map(|scope| {
+        let inside = |node: &NodeId| scope.nodes.contains(node);
+        view::GuardScope {
+            nodes: count(scope.nodes.len()),
+            unavailable: count(out.keys().filter(|node| inside(node)).count()),
+            unavailable_max: scope.max_unavailable(),
+            isolations_in_window: count(isolations(state, now).filter(|(_, node)| inside(node)).count()),
+            isolations_max: scope.max_isolations(),
+            disruptions_running: count(
+                disruptions(state).filter(|run| run.node.is_some_and(|node| inside(&node))).count(),
+            ),
+            disruptions_max: scope.max_disruptions(),
+            scope: scope.name,
+        }
+    });
+    counted
+        .filter(|scope| scope.unavailable + scope.isolations_in_window + scope.disruptions_running > 0)
+        .take(MAX_SCOPES)
+        .collect()
 }
 
 /// Trips the breaker where so much is out that the monitor is as likely at fault as the nodes. As many as may be

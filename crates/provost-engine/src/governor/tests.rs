@@ -1,10 +1,11 @@
 //! What is counted, what waits for its budget, and when the breaker trips and is reset.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use provost_model::body::Body;
 use provost_model::input::{Action, Reply};
-use provost_model::policy::Role;
+use provost_model::policy::{GovernorLimits, Role, ScopeLimits};
 use provost_model::runbook::{ExecutionState, Runbook};
 
 use super::{counts, larger, may_isolate};
@@ -232,5 +233,112 @@ fn a_node_that_is_out_does_not_block_its_own_recovery() {
     let mut fresh = run.clone();
     fresh.node = Some(site.node("gpu004").id);
     fresh.id = run.id;
-    assert_eq!(super::may_disrupt(&site.state, site.now, &fresh), Err("governor_max_unavailable"));
+    assert_eq!(super::may_disrupt(&site.state, site.now, &fresh), Err("governor_max_unavailable".to_owned()));
+}
+
+/// Eight nodes: the first four in rack `r1` below `leaf-1`, the others in `r2` below `leaf-2`.
+fn site_of_two_racks(limit: impl FnOnce(&mut GovernorLimits)) -> Site {
+    let mut site = site(8);
+    for (i, node) in site.config.inventory.iter_mut().enumerate() {
+        let half = if i < 4 { 1 } else { 2 };
+        node.rack = Some(format!("r{half}"));
+        node.leaf = Some(format!("leaf-{half}"));
+    }
+    let governor = &mut site.config.governor;
+    (governor.isolations_per_window, governor.max_unavailable, governor.concurrent_disruptions) = (8, 8, 8);
+    governor.breaker_percent = 100;
+    limit(governor);
+    site.start();
+    site
+}
+
+const UNLIMITED: ScopeLimits = ScopeLimits {
+    max_unavailable: None,
+    max_unavailable_percent: None,
+    isolations_per_window: None,
+    isolations_percent: None,
+    concurrent_disruptions: None,
+};
+
+fn for_project(limits: ScopeLimits) -> BTreeMap<String, ScopeLimits> {
+    BTreeMap::from([("p".to_owned(), limits), ("absent".to_owned(), limits)])
+}
+
+#[test]
+fn isolations_stay_inside_the_budget_of_each_part() {
+    type Limit = fn(&mut GovernorLimits);
+    let check = |limit: Limit, held_of_four: usize, counted: &[(&str, u32, Option<u32>)]| {
+        let mut site = site_of_two_racks(limit);
+        site.run_job(1, &[("gpu001", &[0]), ("gpu002", &[0]), ("gpu005", &[0])]);
+        for node in ["gpu001", "gpu002", "gpu003", "gpu005"] {
+            site.xid(node, 79, 0);
+            site.carry_out();
+        }
+        let seen = counts(&site.state, site.now).scopes;
+        let seen: Vec<(&str, u32, Option<u32>)> =
+            seen.iter().map(|s| (&*s.scope, s.isolations_in_window, s.isolations_max)).collect();
+        assert_eq!((held(&site), &*seen), (held_of_four, counted));
+    };
+    const ONE: ScopeLimits = ScopeLimits { isolations_per_window: Some(1), ..UNLIMITED };
+    const HALF: ScopeLimits = ScopeLimits { isolations_percent: Some(50), ..ONE };
+    const NONE: ScopeLimits = ScopeLimits { isolations_percent: Some(0), ..UNLIMITED };
+    check(|_| {}, 4, &[]);
+    check(|limits| limits.rack = ONE, 2, &[("rack:r1", 1, Some(1)), ("rack:r2", 1, Some(1))]);
+    check(|limits| limits.leaf = HALF, 3, &[("leaf:leaf-1", 2, Some(2)), ("leaf:leaf-2", 1, Some(2))]);
+    check(|limits| limits.leaf = NONE, 0, &[("leaf:leaf-1", 0, Some(0)), ("leaf:leaf-2", 0, Some(0))]);
+    // gpu003 runs nothing of the project.
+    check(|limits| limits.project = for_project(ONE), 2, &[("project:p", 1, Some(1))]);
+    check(
+        |limits| (limits.rack, limits.project) = (HALF, for_project(ONE)),
+        2,
+        &[("project:p", 1, Some(1)), ("rack:r1", 2, Some(2)), ("rack:r2", 0, Some(2))],
+    );
+}
+
+#[test]
+fn a_part_that_has_no_room_keeps_recovery_queued_there_and_nowhere_else() {
+    let check = |limit: fn(&mut GovernorLimits), expected: [&str; 3]| {
+        let mut site = site_of_two_racks(limit);
+        for (n, node) in ["gpu001", "gpu002", "gpu005"].into_iter().enumerate() {
+            site.run_job(u32::try_from(n).unwrap() + 1, &[(node, &[0, 1])]);
+            site.xid(node, 79, 0);
+            site.carry_out();
+        }
+        let whys: Vec<&str> = site
+            .state
+            .executions
+            .values()
+            .map(|run| match run.state {
+                ExecutionState::Queued => run.why.as_str(),
+                _ => "",
+            })
+            .collect();
+        assert_eq!(whys, expected);
+    };
+    const ONE: ScopeLimits = ScopeLimits { concurrent_disruptions: Some(1), ..UNLIMITED };
+    check(|_| {}, ["", "", ""]);
+    check(|limits| limits.rack = ONE, ["", "governor_concurrent_disruptions:rack:r1", ""]);
+    check(
+        |limits| limits.project = for_project(ONE),
+        ["", "governor_concurrent_disruptions:project:p", "governor_concurrent_disruptions:project:p"],
+    );
+    // They are out already, so that recovering them takes nothing more away.
+    check(|limits| limits.rack = ScopeLimits { max_unavailable: Some(0), ..UNLIMITED }, ["", "", ""]);
+}
+
+#[test]
+fn what_is_out_in_a_part_counts_there() {
+    let mut site = site_of_two_racks(|limits| {
+        limits.leaf = ScopeLimits { max_unavailable: Some(1), ..UNLIMITED };
+    });
+    site.xid("gpu001", 79, 0);
+    site.carry_out();
+    let mut run = site.state.executions.values().next().unwrap().clone();
+    let mut check = |node: &str, expected: Result<(), String>| {
+        run.node = Some(site.node(node).id);
+        assert_eq!(super::may_disrupt(&site.state, site.now, &run), expected, "{node}");
+    };
+    check("gpu001", Ok(()));
+    check("gpu004", Err("governor_max_unavailable:leaf:leaf-1".to_owned()));
+    check("gpu005", Ok(()));
 }

@@ -17,13 +17,14 @@ use provost_model::body::{
     IncidentRef, IncidentSeverity,
 };
 use provost_model::ids::{AlertId, IncidentId, NodeId};
-use provost_model::record::{ActorKind, Record};
+use provost_model::record::{ActorKind, Record, SubjectKind};
 use provost_model::response::{AlertState, Clock, IncidentState};
 use provost_model::time::Timestamp;
 
 pub(crate) use command::on_command;
 
 use crate::event::Decisions;
+use crate::lifecycle;
 use crate::state::{Alert, Incident, State, TimerKey};
 
 /// Ended incidents that are kept at most; the journal has them all.
@@ -65,6 +66,18 @@ pub(crate) fn apply_opened(state: &mut State, record: &Record, data: &IncidentOp
     state.incident_numbers.insert(data.number.clone(), data.incident);
     state.incidents.insert(data.incident, incident);
     join(state, data.alert, data.incident);
+    count_fault(state, data.alert, record.at);
+}
+
+/// The node of an alert keeps that an incident began on it. A source that fell silent says nothing about its node.
+fn count_fault(state: &mut State, alert: AlertId, at: Timestamp) {
+    let Some(alert) = state.alerts.get(&alert).filter(|alert| alert.subject.kind != SubjectKind::Source)
+    else {
+        return;
+    };
+    if let Some(node) = alert.node.and_then(|node| state.nodes.get_mut(&node)) {
+        lifecycle::note_fault(&mut node.history, at, alert.impact);
+    }
 }
 
 pub(crate) fn apply_attached(state: &mut State, data: &IncidentAttached) {
@@ -88,7 +101,8 @@ fn join(state: &mut State, alert: AlertId, incident: IncidentId) {
 pub(crate) fn apply_changed(state: &mut State, record: &Record, data: &IncidentChanged) {
     let timers = state.config.timers;
     let Some(incident) = state.incidents.get_mut(&data.incident) else { return };
-    incident.reopened += u32::from(!incident.state.is_open() && data.to.is_open());
+    let again = !incident.state.is_open() && data.to.is_open();
+    incident.reopened += u32::from(again);
     incident.state = data.to;
     incident.state_since = record.at;
     let limit = match data.to {
@@ -110,7 +124,11 @@ pub(crate) fn apply_changed(state: &mut State, record: &Record, data: &IncidentC
     } else if !state.ended_incidents.contains(&data.incident) {
         state.ended_incidents.push_back(data.incident);
     }
+    let came_back = incident.alerts.last().copied().filter(|_| again);
     state.timers.set(TimerKey::Incident(data.incident), limit);
+    if let Some(alert) = came_back {
+        count_fault(state, alert, record.at);
+    }
     touch(state, data.incident);
     forget_old(state);
 }

@@ -6,10 +6,12 @@
 //! into its pool) by way of probation.
 
 mod command;
+mod history;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use command::{on_command, on_result};
+pub(crate) use history::{lemon_score, note_fault, note_return, returned_too_often};
 
 use provost_model::body::{Body, GpuIdentified, NodeAdopted, NodePhaseChanged, Source, SourceState};
 use provost_model::fleet::Phase;
@@ -20,7 +22,7 @@ use provost_model::response::HoldOwner;
 use provost_model::time::Timestamp;
 
 use crate::event::{Decisions, Event};
-use crate::state::{Node, Reconcile, State, TimerKey};
+use crate::state::{History, Node, Reconcile, State, TimerKey};
 use crate::{containment, effect, slot};
 
 /// A node becomes known, or what is known about it becomes complete: the first contact with its scheduler may
@@ -49,6 +51,7 @@ pub(crate) fn apply_adopted(state: &mut State, record: &Record, data: &NodeAdopt
         validated_at: None,
         cleared_at: None,
         containment: Reconcile::default(),
+        history: History::default(),
     });
     node.serial = data.serial.clone().or(node.serial.take());
     node.rack = data.rack.clone().or(node.rack.take());

@@ -9,7 +9,10 @@ use provost_model::record::Record;
 use provost_model::runbook::{ExecutionState, Risk, StepState};
 use provost_model::time::Timestamp;
 
-use super::executor::{APPROVAL_OVERDUE, APPROVAL_TIME, MODE_ADVISE, PAUSE_REQUESTED, RESUMED, VALIDATED};
+use super::executor::{
+    APPROVAL_OVERDUE, APPROVAL_TIME, MODE_ADVISE, PAUSE_REQUESTED, RELEASED, RESUMED, VALIDATED,
+};
+use crate::lifecycle;
 use crate::state::{Execution, State, StepRun, TimerKey};
 
 /// Final executions that are kept.
@@ -133,6 +136,11 @@ pub(crate) fn apply_step(state: &mut State, record: &Record, data: &StepChanged)
         && let Some(node) = run.node.and_then(|id| state.nodes.get_mut(&id))
     {
         node.validated_at = Some(record.at);
+    }
+    if data.why == RELEASED
+        && let Some(node) = run.node.and_then(|id| state.nodes.get_mut(&id))
+    {
+        lifecycle::note_return(&mut node.history, record.at);
     }
     touch(state, data.execution);
 }

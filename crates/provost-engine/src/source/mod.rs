@@ -66,6 +66,15 @@ pub(crate) fn apply_inventory(state: &mut State, data: &InventoryApplied) {
             Err(at) => inventory.insert(at, node.clone()),
         }
     }
+    // Where a node stands is what the inventory says now; its serial is the node itself, and only learnt.
+    for facts in &data.nodes {
+        let known = state.node_names.get(&facts.name).and_then(|id| state.nodes.get_mut(id));
+        if let Some(node) = known {
+            node.rack.clone_from(&facts.rack);
+            node.leaf.clone_from(&facts.leaf);
+            node.serial = node.serial.take().or_else(|| facts.serial.clone());
+        }
+    }
     state.dirty.all = true;
 }
 

@@ -85,7 +85,10 @@ fn an_inventory_larger_than_a_record_is_recorded_in_parts() {
     assert!(site.state.config.inventory == site.config.inventory);
     site.config.inventory.remove(7);
     site.config.inventory[9].rack = Some("r1".to_owned());
+    let moved = site.config.inventory[9].name.clone();
+    assert_eq!(site.node(&moved).rack, None);
     assert_eq!(site.start(), ["controller.started", "inventory.applied"]);
+    assert_eq!(site.node(&moved).rack.as_deref(), Some("r1"), "a node that is known stands elsewhere now");
     assert!(site.state.config.inventory == site.config.inventory);
 }
 

@@ -1,6 +1,6 @@
 //! Nodes, slots and who reports about them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use provost_model::bmc::BmcView;
 use provost_model::body::{NodeView, SchedulerName, SourceState};
@@ -9,6 +9,7 @@ use provost_model::fleet::{GpuFacts, Phase};
 use provost_model::ids::{NodeId, SlotId};
 use provost_model::policy::Mode;
 use provost_model::record::{Subject, SubjectKind};
+use provost_model::signal::Impact;
 use provost_model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +65,17 @@ pub struct Node {
     pub cleared_at: Option<Timestamp>,
     /// How writing the desired state into its scheduler stands.
     pub containment: Reconcile,
+    /// What it has gone through lately.
+    pub history: History,
+}
+
+/// What a node has gone through; bounded in number and age.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct History {
+    /// Incidents that began or came back on it, oldest first.
+    pub faults: VecDeque<(Timestamp, Impact)>,
+    /// When runbooks brought it back into service, oldest first.
+    pub returns: VecDeque<Timestamp>,
 }
 
 /// How the tries stand to make the outside what it should be.

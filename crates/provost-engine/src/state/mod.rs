@@ -23,7 +23,7 @@ mod timers;
 pub use detection::{Alert, AlertKey, Episode, Occurrence};
 pub use dirty::Dirty;
 pub use effects::{OpenEffect, Outstanding, outstanding};
-pub use fleet::{AgentFacts, EnrolmentToken, Node, Reconcile, Slot, SourceHealth};
+pub use fleet::{AgentFacts, EnrolmentToken, History, Node, Reconcile, Slot, SourceHealth};
 pub use jobs::Job;
 pub use recovery::{Execution, StepRun};
 pub use response::{Deferred, Guard, Hold, Incident};

@@ -3,20 +3,22 @@
 use std::collections::BTreeMap;
 
 use provost_model::body::{ReasonOwner, Source, SourceState};
+use provost_model::effect::Effect;
 use provost_model::fleet::GpuFacts;
 use provost_model::ids::NodeId;
 use provost_model::record::{Subject, SubjectKind};
 use provost_model::response::Classification;
+use provost_model::time::Timestamp;
 use provost_model::view;
 
-use super::words::name_of;
+use super::words::{self, name_of};
 use crate::alert::subject;
 use crate::state::{Alert, Hold, Job, Node, State};
-use crate::{bmc, containment, slot};
+use crate::{bmc, containment, lifecycle, slot};
 
 /// A node. `schedulable` is what its scheduler says, not what is desired: where the mode keeps a drain from being
 /// written, the node is desired to be held and still schedulable.
-pub fn node(state: &State, node: &Node) -> view::Node {
+pub fn node(state: &State, now: Timestamp, node: &Node) -> view::Node {
     let holds: Vec<&Hold> = state.holds_on(node.id).collect();
     let source = state.sources.get(&Source::Agent(node.name.clone()));
     let open = Open::of(state);
@@ -40,6 +42,7 @@ pub fn node(state: &State, node: &Node) -> view::Node {
         slot: node.slot.map(|slot| slot.to_string()),
         serving_for: serving_for(state, node),
         mode: state.mode_of(node).name().to_owned(),
+        lemon_score: lifecycle::lemon_score(node, now),
     }
 }
 
@@ -213,6 +216,22 @@ pub fn job(state: &State, job: &Job) -> view::Job {
         requeue: job.requeue,
         incidents: hit.map(|incident| incident.number.clone()).collect(),
     }
+}
+
+/// Marks of ours outside, each with what `detach` does about it.
+pub fn marks(state: &State) -> Vec<view::Mark> {
+    let marks = crate::hold::marks(state);
+    let mark = |effect: &Effect| {
+        let (cluster, node) = match effect {
+            Effect::SchedulerRelease { cluster, node } | Effect::PartitionLeave { cluster, node, .. } => {
+                (cluster, Some(node.clone()))
+            }
+            Effect::NotesOff { cluster } => (cluster, None),
+            _ => return None,
+        };
+        Some(view::Mark { cluster: cluster.clone(), node, removal: words::effect(effect) })
+    };
+    marks.iter().filter_map(mark).collect()
 }
 
 /// A spare.

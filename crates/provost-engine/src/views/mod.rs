@@ -11,7 +11,7 @@ mod tests;
 mod timeline;
 mod words;
 
-pub use fleet::{gpu, gpu_id, hold, job, node, spare};
+pub use fleet::{gpu, gpu_id, hold, job, marks, node, spare};
 pub use response::{alert, execution, incident, runbook};
 pub use status::{guard, status};
 pub use timeline::timeline_text;

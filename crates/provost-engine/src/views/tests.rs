@@ -361,7 +361,7 @@ fn a_node_shows_what_is_and_what_should_be() {
     site.ask(Role::Admin, Action::ModeSet { scope: ModeScope::Site, mode: Some(Mode::Observe) });
     site.xid("gpu003", 79, 2);
     site.look();
-    let row = node(&site.state, site.node("gpu003"));
+    let row = node(&site.state, site.now, site.node("gpu003"));
     assert!(row.schedulable, "nothing was written");
     assert_eq!(row.schedulers[0].desired, "held");
     assert_eq!(row.schedulers[0].observed.as_deref(), Some("IDLE"));
@@ -375,7 +375,7 @@ fn a_node_shows_what_is_and_what_should_be() {
     assert_eq!(row.gpus[3].holds.len(), 0);
     site.ask(Role::Admin, Action::ModeSet { scope: ModeScope::Site, mode: Some(Mode::Act) });
     site.carry_out();
-    let row = node(&site.state, site.node("gpu003"));
+    let row = node(&site.state, site.now, site.node("gpu003"));
     assert!(!row.schedulable);
     assert_eq!(row.schedulers[0].reason.as_deref(), Some("ours"));
     assert_eq!(row.slot, site.node("gpu003").slot.map(|slot| slot.to_string()));
@@ -396,7 +396,7 @@ fn health_is_unknown_where_nobody_looks() {
             if let Some(code) = code {
                 site.xid("gpu001", code, 2);
             }
-            let row = node(&site.state, site.node("gpu001"));
+            let row = node(&site.state, site.now, site.node("gpu001"));
             let seen = [row.health.as_str(), row.gpus[2].health.as_str(), row.gpus[3].health.as_str()];
             assert_eq!(seen, expected, "{agent:?} {log:?} {code:?}");
         };

@@ -80,7 +80,7 @@ fn why(hold: &Hold) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use provost_engine::state::{Node, Reconcile};
+    use provost_engine::state::{History, Node, Reconcile};
     use provost_model::fleet::Phase;
     use provost_model::ids::IdSource;
     use provost_model::time::Timestamp;
@@ -109,6 +109,7 @@ mod tests {
             boot_id: None,
             actions: BTreeSet::new(),
             validated_at: None,
+            history: History::default(),
             cleared_at: None,
             containment: Reconcile::default(),
         }

@@ -38,6 +38,14 @@ fn write_all(config: &Config, out: &mut String) -> std::fmt::Result {
         writeln!(out, "\n[runbooks]\ndir = {:?}", dir.display().to_string())?;
     }
     write_flat("governor", &engine.governor, out)?;
+    for (name, limits) in [("rack", &engine.governor.rack), ("leaf", &engine.governor.leaf)] {
+        if !limits.is_empty() {
+            write_flat(&format!("governor.{name}"), limits, out)?;
+        }
+    }
+    for (project, limits) in &engine.governor.project {
+        write_flat(&format!("governor.project.{project:?}"), limits, out)?;
+    }
     write_flat("timers", &engine.timers, out)?;
     if !engine.node_modes.is_empty() {
         writeln!(out, "\n[node_modes]")?;
@@ -95,11 +103,11 @@ fn write_bmc(table: &super::BmcTable, out: &mut String) -> std::fmt::Result {
     writeln!(out, "every = \"{}\"", table.every)
 }
 
-/// A table of plain values, by its serialised fields.
+/// A table of plain values, by its serialised fields. A table inside it is not written.
 fn write_flat(name: &str, value: &impl serde::Serialize, out: &mut String) -> std::fmt::Result {
     writeln!(out, "\n[{name}]")?;
     let fields = serde_json::to_value(value).unwrap_or_default();
-    for (key, value) in fields.as_object().into_iter().flatten() {
+    for (key, value) in fields.as_object().into_iter().flatten().filter(|(_, value)| !value.is_object()) {
         writeln!(out, "{key} = {value}")?;
     }
     Ok(())

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use provost_connect::http::{Client, Endpoint};
-use provost_model::policy::{ClusterPolicy, EngineConfig, GovernorLimits, Mode, Timers};
+use provost_model::policy::{ClusterPolicy, EngineConfig, GovernorLimits, Mode, ScopeLimits, Timers};
 use provost_model::time::Span;
 
 use crate::certificates::{load_chain, load_key};
@@ -363,18 +363,50 @@ fn read_governor(mut section: Section<'_, '_>, findings: &mut Findings<'_>) -> G
         ("breaker_percent", &mut limits.breaker_percent),
     ];
     for (key, field) in numbers {
-        if let Some(number) = section.number(key, findings) {
+        if let Some(number) = read_limit(&mut section, key, findings) {
             *field = number;
-            if key.ends_with("percent") && number > 100 {
-                findings.add(section.offset(), section.name(key), "must be from 0 to 100");
-            }
         }
     }
     if let Some(window) = section.parsed::<Span>("window", findings) {
         limits.window = window;
     }
+    if let Some(rack) = section.section("rack", findings) {
+        limits.rack = read_scope(rack, findings);
+    }
+    if let Some(leaf) = section.section("leaf", findings) {
+        limits.leaf = read_scope(leaf, findings);
+    }
+    if let Some(projects) = section.section("project", findings) {
+        for (name, project) in projects.open_sections(findings) {
+            limits.project.insert(name, read_scope(project, findings));
+        }
+    }
     section.finish(findings);
     limits
+}
+
+fn read_scope(mut section: Section<'_, '_>, findings: &mut Findings<'_>) -> ScopeLimits {
+    let mut limits = ScopeLimits::default();
+    let numbers: [(&'static str, &mut Option<u32>); 5] = [
+        ("max_unavailable", &mut limits.max_unavailable),
+        ("max_unavailable_percent", &mut limits.max_unavailable_percent),
+        ("isolations_per_window", &mut limits.isolations_per_window),
+        ("isolations_percent", &mut limits.isolations_percent),
+        ("concurrent_disruptions", &mut limits.concurrent_disruptions),
+    ];
+    for (key, field) in numbers {
+        *field = read_limit(&mut section, key, findings);
+    }
+    section.finish(findings);
+    limits
+}
+
+fn read_limit(section: &mut Section<'_, '_>, key: &'static str, findings: &mut Findings<'_>) -> Option<u32> {
+    let number = section.number(key, findings)?;
+    if key.ends_with("percent") && number > 100 {
+        findings.add(section.offset(), section.name(key), "must be from 0 to 100");
+    }
+    Some(number)
 }
 
 fn read_timers(mut section: Section<'_, '_>, findings: &mut Findings<'_>) -> Timers {
@@ -471,6 +503,17 @@ mod tests {
             ],
         );
         check(
+            "[governor]\nleaf = 1\n[governor.rack]\nbreaker_percent = 1\nisolations_percent = 101\n[governor.project]\nllm = 2\n\
+             [governor.project.vision]\nmax_unavailable = \"1\"\n",
+            &[
+                "line 2: governor.leaf: must be a table: [governor.leaf]",
+                "line 3: governor.rack.isolations_percent: must be from 0 to 100",
+                "line 4: governor.rack.breaker_percent: is not known here; known are: concurrent_disruptions,",
+                "line 7: governor.project.llm: must be a table: [governor.project.llm]",
+                "line 9: governor.project.vision.max_unavailable: must be a whole number",
+            ],
+        );
+        check(
             "[[slurm]]\nname = \"main\"\n[[slurm]]\nname = \"main\"\nconf = \"c\"\nrest = \"http://slurm:6820\"\nrest_user = \"root\"\n",
             &[
                 "line 1: slurm[0].conf: is missing",
@@ -531,6 +574,19 @@ mod tests {
             Config::parse("[site\nname = \"x\"\n[listen]\naddress = \n", Path::new(".")).unwrap_err();
         assert!(findings.iter().any(|f| f.line == 1), "{findings:?}");
         assert!(findings.iter().any(|f| f.line == 4), "{findings:?}");
+    }
+
+    #[test]
+    fn limits_of_parts_survive_being_written_out() {
+        let text = "[governor.rack]\nmax_unavailable = 1\n[governor.leaf]\nisolations_percent = 20\n\
+                    [governor.project.\"a b\"]\nconcurrent_disruptions = 0\n";
+        let config = Config::parse(text, Path::new("/")).unwrap();
+        let governor = &config.engine.governor;
+        assert_eq!(governor.rack.max_unavailable, Some(1));
+        assert_eq!(governor.leaf.isolations_percent, Some(20));
+        assert_eq!(governor.project["a b"].concurrent_disruptions, Some(0));
+        let again = Config::parse(&config.effective(), Path::new("/")).unwrap();
+        assert_eq!(again.engine.governor, config.engine.governor);
     }
 
     #[test]

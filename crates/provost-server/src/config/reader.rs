@@ -239,6 +239,22 @@ impl<'a, 't> Section<'a, 't> {
         self.table.iter().map(|(key, value)| (key.get_ref().as_ref(), value.span().start))
     }
 
+    /// Names and tables of a table whose keys people choose.
+    pub fn open_sections(&self, findings: &mut Findings<'_>) -> Vec<(String, Section<'a, 't>)> {
+        let mut sections = Vec::new();
+        for (key, value) in self.table {
+            let name: &str = key.get_ref().as_ref();
+            let (path, offset) = (self.name(name), value.span().start);
+            match value.get_ref().as_table() {
+                Some(table) => {
+                    sections.push((name.to_owned(), Section { path, offset, table, asked: BTreeSet::new() }))
+                }
+                None => findings.add(offset, &path, format!("must be a table: [{path}]")),
+            }
+        }
+        sections
+    }
+
     /// Keys and strings of a table whose keys people choose.
     pub fn open_strings(&self, findings: &mut Findings<'_>) -> Vec<(String, usize, String)> {
         let mut strings = Vec::new();

@@ -98,6 +98,8 @@ pub const EXECUTIONS: &[Column] = &[
     Column::wide("CREATED", "created_at"),
     Column::wide("ENDED", "ended_at"),
 ];
+pub const MARKS: &[Column] =
+    &[Column::new("CLUSTER", "cluster"), Column::new("NODE", "node"), Column::new("REMOVAL", "removal")];
 pub const MODES: &[Column] = &[Column::new("SCOPE", "scope"), Column::new("MODE", "mode")];
 pub const RECORDS: &[Column] = &[
     Column::new("SEQ", "seq"),
@@ -163,6 +165,7 @@ pub fn node(node: &Value) -> String {
             ("slot", "slot"),
             ("serves for", "serving_for"),
             ("last seen", "last_seen_at"),
+            ("lemon score", "lemon_score"),
         ],
     );
     for scheduler in rows(node, "schedulers") {
@@ -302,6 +305,16 @@ pub fn guard(guard: &Value) -> String {
     text += &format!("isolations    {} in the window\n", pair("isolations_in_window", "isolations_max"));
     text += &format!("disruptions   {} running\n", pair("disruptions_running", "disruptions_max"));
     text += &format!("waiting       {}\n", field(guard, "deferred"));
+    for scope in rows(guard, "scopes") {
+        let pair = |used: &str, max: &str| format!("{} of {}", field(scope, used), field(scope, max));
+        text += &format!(
+            "{}: unavailable {}, isolations {}, disruptions {}\n",
+            field(scope, "scope"),
+            pair("unavailable", "unavailable_max"),
+            pair("isolations_in_window", "isolations_max"),
+            pair("disruptions_running", "disruptions_max"),
+        );
+    }
     text + &banner(guard)
 }
 

@@ -8,7 +8,7 @@ use provost_model::time::Timestamp;
 
 use super::{Action, Context, Needs, Progress, Undo, nothing};
 use crate::event::Decisions;
-use crate::state::Hold;
+use crate::state::{Hold, Node};
 use crate::{hold, lifecycle};
 
 pub(super) const ACTION: Action = Action {
@@ -37,6 +37,9 @@ fn plan(ctx: &Context<'_>) -> Vec<Effect> {
 /// unless another fault holds it.
 fn act(ctx: &Context<'_>, out: &mut Decisions) -> Vec<Effect> {
     let (Some(incident), Some(node)) = (ctx.incident(), ctx.node()) else { return Vec::new() };
+    if is_for_a_person(ctx, node) {
+        return Vec::new();
+    }
     hold::release_incident_holds(ctx.state, incident.id, "verified", out);
     let faulted = ctx.state.holds_on(node.id).any(|hold| match &hold.owner {
         HoldOwner::Incident(number) => *number != incident.number,
@@ -52,6 +55,11 @@ fn check(ctx: &Context<'_>) -> Progress {
         return Progress::Failed { code: "node_gone".to_owned(), retry: false };
     };
     let number = ctx.incident().map(|incident| incident.number.as_str());
+    if is_for_a_person(ctx, node)
+        && ctx.incident().is_some_and(|incident| hold::is_held_for(ctx.state, incident, node.id))
+    {
+        return Progress::Failed { code: "returned_too_often".to_owned(), retry: false };
+    }
     // The hold of the phase that the node leaves goes with ours.
     let phases = ctx.state.holds_on(node.id).all(|hold| !foreign_incident(hold, number));
     let ours = |hold: &Hold| match &hold.owner {
@@ -73,6 +81,11 @@ fn check(ctx: &Context<'_>) -> Progress {
         }
         (Some(_), _) => Progress::Wait { what: "scheduler", until: None },
     }
+}
+
+/// The node came back so often lately that a person decides. Their decision is the next attempt.
+fn is_for_a_person(ctx: &Context<'_>, node: &Node) -> bool {
+    ctx.record.attempts <= 1 && lifecycle::returned_too_often(node, ctx.now)
 }
 
 /// The hold is another incident's.

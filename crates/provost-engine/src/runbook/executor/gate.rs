@@ -34,7 +34,7 @@ pub(super) fn admission(state: &State, now: Timestamp, run: &Execution) -> Optio
     if !disrupts(state, run) || begun {
         return None;
     }
-    governor::may_disrupt(state, now, run).err().map(str::to_owned)
+    governor::may_disrupt(state, now, run).err()
 }
 
 /// The lock that another execution holds: one acts on a node at a time, and what one has asked for must be

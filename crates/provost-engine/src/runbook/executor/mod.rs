@@ -36,6 +36,8 @@ pub(super) const APPROVAL_OVERDUE: &str = "approval_overdue";
 pub(super) const OVERDUE: &str = "overdue";
 /// A node passed its test.
 pub(super) const VALIDATED: &str = "validated";
+/// A node takes work again.
+pub(super) const RELEASED: &str = "released";
 /// Listed what would have been done, and did nothing.
 pub(super) const MODE_OBSERVE: &str = "mode_observe";
 /// Listed what would have been done, for people.

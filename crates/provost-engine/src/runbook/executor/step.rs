@@ -6,7 +6,7 @@ use provost_model::time::Timestamp;
 
 use super::super::actions::{self, Action, Progress};
 use super::super::{cause, event, phase};
-use super::{Look, To, VALIDATED, applies, backoff, current, gate, open_intents};
+use super::{Look, RELEASED, To, VALIDATED, applies, backoff, current, gate, open_intents};
 use crate::state::{State, StepRun};
 
 /// Probes get this many times `timers.effect`, at most the step's time limit, before a person is asked.
@@ -179,7 +179,11 @@ impl Look<'_> {
     }
 
     fn succeed(&mut self, i: usize, action: &Action, attempt: u32, result: String) -> bool {
-        let why = if action.name == "node.revalidate" { VALIDATED } else { "verified" };
+        let why = match action.name {
+            "node.revalidate" => VALIDATED,
+            "node.release" => RELEASED,
+            _ => "verified",
+        };
         self.decide(i, action.done);
         let to = To { state: StepState::Succeeded, attempt, why, result: Some(result), until: None };
         self.step_to(i, to);

@@ -8,6 +8,7 @@ use provost_model::policy::Role;
 use provost_model::runbook::{AnswerKind, ExecutionState, Question, Risk, Runbook, StepState};
 
 use super::{answer, answers, go, repaired, run, runbooks, site, site_with, step};
+use crate::lifecycle;
 use crate::runbook::answer::check;
 use crate::testing::Site;
 
@@ -207,6 +208,35 @@ fn a_failed_step_is_tried_again_skipped_or_given_up_by_a_person() {
     ] {
         assert_eq!(code(&site.ask(Role::Operator, action)), "execution_over");
     }
+}
+
+#[test]
+fn a_node_that_came_back_again_and_again_is_released_by_a_person() {
+    let mut site = site();
+    let come_back = |site: &mut Site, gpu: u32| {
+        site.wait(Duration::from_secs(660));
+        site.xid("gpu001", 79, gpu);
+        go(site);
+        repaired(site);
+        go(site);
+        (run(site).state, site.nodes["gpu001"].drain)
+    };
+    for gpu in 0..5 {
+        assert_eq!(come_back(&mut site, gpu), (ExecutionState::Succeeded, false), "time {gpu}");
+    }
+    assert_eq!(come_back(&mut site, 5), (ExecutionState::NeedsOperator, true));
+    assert_eq!(run(&site).why, "release:returned_too_often");
+    let score = |site: &Site| lifecycle::lemon_score(site.node("gpu001"), site.now);
+    assert_eq!(score(&site), 60, "six critical faults");
+    let execution = run(&site).id;
+    assert_eq!(code(&site.ask(Role::Operator, Action::RunRetry { execution })), "accepted");
+    go(&mut site);
+    assert_eq!((run(&site).state, site.nodes["gpu001"].drain), (ExecutionState::Succeeded, false));
+
+    site.wait(Duration::from_secs(7 * 86_400));
+    assert_eq!(come_back(&mut site, 6), (ExecutionState::Succeeded, false), "a week later it counts anew");
+    site.wait(Duration::from_secs(24 * 86_400));
+    assert_eq!(score(&site), 10, "the last one is of the last 30 days");
 }
 
 #[test]

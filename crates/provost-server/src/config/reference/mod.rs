@@ -1,5 +1,8 @@
 //! The keys of `provost.toml` and `inventory.toml`, described for people.
 
+mod governor;
+
+use governor::{GOVERNOR, LEAF, PROJECT, RACK};
 use provost_model::reference::Default::{Absent, Required, Told, Written};
 use provost_model::reference::{File, Key, Table};
 
@@ -14,7 +17,10 @@ pub const FILE: File = File {
     about: "Read by `provost up` at its start. Relative paths begin at the folder of the file. A key that is not listed \
             here is an error, and all errors are told at once: `provost config check provost.toml`. Secrets never \
             stand in it, only the names of files that hold them.",
-    tables: &[SITE, LISTEN, TLS, JOURNAL, SLURM, BMC, GOVERNOR, TIMERS, INVENTORY, NODE_MODES, RUNBOOKS],
+    tables: &[
+        SITE, LISTEN, TLS, JOURNAL, SLURM, BMC, GOVERNOR, RACK, LEAF, PROJECT, TIMERS, INVENTORY, NODE_MODES,
+        RUNBOOKS,
+    ],
 };
 
 const SITE: Table = Table {
@@ -227,56 +233,6 @@ const BMC: Table = Table {
             Written("\"1m\""),
             "\"60s\"",
             "Time between two readings. After three that fail in a row the BMC counts as silent.",
-        ),
-    ],
-};
-
-const GOVERNOR: Table = Table {
-    header: "[governor]",
-    about: "How much may be disrupted at once, by automation and by people.",
-    keys: &[
-        Key::new(
-            "max_unavailable",
-            NODES,
-            Written("2"),
-            "2",
-            "Nodes that may be out, whatever the cause; the larger of this and the next.",
-        ),
-        Key::new(
-            "max_unavailable_percent",
-            PERCENT,
-            Written("10"),
-            "10",
-            "Share of the nodes that may be out.",
-        ),
-        Key::new(
-            "isolations_per_window",
-            NODES,
-            Written("2"),
-            "2",
-            "Nodes that automation may newly isolate inside `window`; the larger of this and the next.",
-        ),
-        Key::new(
-            "isolations_percent",
-            PERCENT,
-            Written("5"),
-            "5",
-            "Share of the nodes that it may newly isolate inside `window`.",
-        ),
-        Key::new("window", SPAN, Written("\"10m\""), "\"10m\"", "Window of the two keys before."),
-        Key::new(
-            "concurrent_disruptions",
-            "whole number",
-            Written("2"),
-            "2",
-            "Runbooks that disrupt and run at the same time.",
-        ),
-        Key::new(
-            "breaker_percent",
-            PERCENT,
-            Written("30"),
-            "30",
-            "Share of nodes that are out at which no new automatic disruption starts until a person resets the breaker.",
         ),
     ],
 };
@@ -522,10 +478,19 @@ mod tests {
 
     #[test]
     fn every_key_that_is_read_is_described_and_no_other() {
-        let tables = FILE.tables.iter().map(|table| table.header.trim_matches(['[', ']']).to_owned());
-        assert_eq!(known("nobody = 1\n"), tables.collect());
+        let headers: Vec<&str> =
+            FILE.tables.iter().map(|table| table.header.trim_matches(['[', ']'])).collect();
+        let of_file =
+            headers.iter().filter(|header| !header.contains('.')).map(|header| (*header).to_owned());
+        assert_eq!(known("nobody = 1\n"), of_file.collect());
+        let inner = |table: &Table| -> BTreeSet<String> {
+            let within = format!("{}.", table.header.trim_matches(['[', ']']));
+            let names = headers.iter().filter_map(|header| header.strip_prefix(&within));
+            names.map(|name| name.split('.').next().unwrap().to_owned()).collect()
+        };
         for table in FILE.tables.iter().filter(|table| table.header != NODE_MODES.header) {
-            assert_eq!(known(&format!("{}\nnobody = 1\n", table.header)), names(table), "{}", table.header);
+            let all = &names(table) | &inner(table);
+            assert_eq!(known(&format!("{}\nnobody = 1\n", table.header)), all, "{}", table.header);
         }
         let dir = std::env::temp_dir().join(format!("provost-reference-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
