@@ -79,7 +79,7 @@ fn fuzz(
     command.arg(format!("-max_total_time={seconds}"));
     command.arg(format!("-max_len={MAX_INPUT_BYTES}"));
     // One input that takes a second, or much memory, is a find too.
-    command.args(["-timeout=5", "-rss_limit_mb=1024", "-verbosity=0", "-print_final_stats=1"]);
+    command.args(["-timeout=5", "-rss_limit_mb=1024", "-verbosity=0", "-print_funcs=0", "-print_final_stats=1"]);
     eprintln!("{target}:");
     let ok = command.status().with_context(|| format!("{} does not start", program.display()))?.success();
     if !ok {
