@@ -78,6 +78,13 @@ pub enum Effect {
         /// The device, where the action is about one.
         pci: Option<PciAddress>,
     },
+    /// Switch the power of a node by its BMC, at once and whatever runs there.
+    NodePower {
+        /// Node name.
+        node: String,
+        /// On or off. Off and on again are two effects, because each of them can be read back.
+        on: bool,
+    },
 }
 
 impl Effect {
@@ -92,12 +99,13 @@ impl Effect {
             Effect::PartitionJoin { .. } => "partition_join",
             Effect::PartitionLeave { .. } => "partition_leave",
             Effect::AgentAction { .. } => "agent_action",
+            Effect::NodePower { .. } => "node_power",
         }
     }
 
     /// May be repeated without harm when its outcome is unknown and a probe says that it is not done.
     pub const fn idempotent(&self) -> bool {
-        !matches!(self, Effect::AgentAction { .. } | Effect::JobRequeue { .. })
+        !matches!(self, Effect::AgentAction { .. } | Effect::JobRequeue { .. } | Effect::NodePower { .. })
     }
 }
 

@@ -84,8 +84,8 @@ pub struct Step {
     /// A person acts.
     #[serde(default)]
     pub human: Option<HumanStep>,
-    /// Only where this holds, else skipped: `slot.needs_spare`, `node.has_jobs`, `fault.contained`,
-    /// `fault.wants_reset`, `done.STEP`, `answer.STEP.FIELD == value`.
+    /// Only where this holds, else skipped: `slot.needs_spare`, `node.has_jobs`, `node.has_bmc`, `fault.contained`,
+    /// `fault.wants_reset`, `fault.wants_restart`, `done.STEP`, `answer.STEP.FIELD == value`.
     #[serde(default)]
     pub when: Option<String>,
     /// Time limit of one attempt, or of the wait.

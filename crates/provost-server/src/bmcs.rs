@@ -89,6 +89,11 @@ impl Bmcs {
         }
     }
 
+    /// The BMC of a node.
+    pub(crate) fn of(&self, node: &str) -> Option<&Bmc> {
+        self.nodes.get(node).map(|reached| &reached.bmc)
+    }
+
     /// Reads all of them until the task is dropped.
     pub(crate) async fn run(self: Arc<Self>, handle: Handle) {
         self.forget_others(&handle);

@@ -111,7 +111,7 @@ pub async fn up(up: Up) -> Result<(), Error> {
     let (listener, server) = bind(config.listen).await?;
     let reached = clusters(&config.slurm)?;
     let bmcs = Arc::new(Bmcs::new(&config.bmc)?);
-    let (executors, connection) = Executors::new(&reached);
+    let (executors, connection) = Executors::new(&reached, Arc::clone(&bmcs));
     let (live, _) = broadcast::channel(LIVE_RECORDS);
     let controller = open_controller(&config, &data, journal, executors, live.clone(), say)?;
 

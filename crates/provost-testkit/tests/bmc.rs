@@ -25,8 +25,8 @@ impl Drop for Place {
 }
 
 impl Place {
-    fn new() -> Place {
-        let dir = std::env::temp_dir().join(format!("provost-e2e-bmc-{}", std::process::id()));
+    fn new(test: &str) -> Place {
+        let dir = std::env::temp_dir().join(format!("provost-e2e-bmc-{}-{test}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a temporary folder");
         let free = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = |listener: &TcpListener| listener.local_addr().expect("an address").port();
@@ -34,10 +34,16 @@ impl Place {
         let hangs = TcpListener::bind("127.0.0.1:0").expect("a port");
         let hanging = port(&hangs);
         let place = Place { dir, port: port(&free), _hangs: hangs };
-        let inventory: Vec<String> = (1..=3).map(|n| format!("[[node]]\nname = \"gpu00{n}\"\n")).collect();
+        let node = |n| {
+            let gpu = "{ index = 0, pci = \"0000:3b:00.0\" }";
+            format!("[[node]]\nname = \"gpu00{n}\"\ngpus = [{gpu}]\n")
+        };
+        let inventory: Vec<String> = (1..=3).map(node).collect();
         place.write("inventory.toml", &inventory.concat());
         let config = format!(
-            "[site]\nname = \"bmc\"\n[listen]\naddress = \"127.0.0.1:0\"\n[inventory]\nfile = \"inventory.toml\"\n\
+            "[site]\nname = \"bmc\"\nmode = \"act\"\n[listen]\naddress = \"127.0.0.1:0\"\n\
+             [inventory]\nfile = \"inventory.toml\"\n[governor]\nmax_unavailable = 3\nbreaker_percent = 90\n\
+             [timers]\nheartbeat = \"500ms\"\nsilent_after = \"2s\"\nadvice = \"1s\"\nsoak = \"1s\"\nretry = \"500ms\"\n\
              [[bmc]]\nnodes = \"gpu001\"\naddress = \"http://127.0.0.1:{}\"\nevery = \"1s\"\n\
              [[bmc]]\nnodes = \"gpu002\"\naddress = \"http://127.0.0.1:{hanging}\"\nevery = \"1s\"\n",
             place.port
@@ -92,6 +98,21 @@ impl Place {
         assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
     }
 
+    /// The controller, ready; and where it listens.
+    fn controller(&self) -> (Daemon, String) {
+        let args = ["up", "--config", &self.path("provost.toml"), "--data", &self.path("data")];
+        let log = self.dir.join("provost.log");
+        let mut controller = Daemon::start("provost", &program("provost"), &args, &log);
+        let server = controller.wait_for_line("ready ", Duration::from_secs(30));
+        (controller, server)
+    }
+
+    /// The agent of gpu001, whose one action is a test that passes.
+    fn agent(&self) -> Daemon {
+        let file = self.path("agent.toml");
+        Daemon::start("agent", &program("provost-agent"), &["--config", &file], &self.dir.join("agent.log"))
+    }
+
     fn provost(&self, args: &[&str]) -> Answer {
         let data = self.path("data");
         Answer::of("provost", &[args, &["--data", &data]].concat())
@@ -112,11 +133,9 @@ impl Place {
 
 #[test]
 fn power_is_read_and_a_bmc_that_is_away_is_told() {
-    let place = Place::new();
+    let place = Place::new("read");
     let emulator = place.emulator();
-    let args = ["up", "--config", &place.path("provost.toml"), "--data", &place.path("data")];
-    let mut controller = Daemon::start("provost", &program("provost"), &args, &place.dir.join("provost.log"));
-    controller.wait_for_line("ready ", Duration::from_secs(30));
+    let (_controller, _) = place.controller();
 
     place.wait_for_bmc("gpu001", "power on, health OK, read ", " s ago");
     let without = place.provost(&["node", "show", "gpu003"]).ok();
@@ -166,4 +185,61 @@ fn power_is_read_and_a_bmc_that_is_away_is_told() {
         .map(|incident| format!("{} {}", incident["severity"], incident["title"]).replace('"', ""))
         .collect();
     assert!(titles.contains(&"SEV4 BMC of gpu001 is silent".to_owned()), "{titles:?}");
+}
+
+#[test]
+fn a_node_that_needs_more_than_a_reset_loses_its_power_and_gets_it_back() {
+    let place = Place::new("cycle");
+    let _emulator = place.emulator();
+    let (_controller, server) = place.controller();
+    let token = place.provost(&["agent", "token", "create", "--nodes", "gpu001"]).ok().out;
+    place.write("token", &token);
+    place.write("kmsg.log", "");
+    place.write(
+        "agent.toml",
+        &format!(
+            "server = {server:?}\nca_file = {:?}\nenrol_token_file = {:?}\nstate_dir = {:?}\n[[node]]\nname = \"gpu001\"\n\
+             kernel_log = {:?}\nkernel_log_format = \"text\"\nnvml = \"off\"\n\
+             [[action]]\nname = \"validate\"\nargv = [\"/bin/true\"]\ntimeout = \"5s\"\n",
+            place.path("data/ca.pem"),
+            place.path("token"),
+            place.path("agent"),
+            place.path("kmsg.log"),
+        ),
+    );
+    let agent = place.agent();
+    place.wait_for_bmc("gpu001", "power on, health OK, read ", " s ago");
+    wait_until("the agent reports", Duration::from_secs(20), || {
+        let shown = place.provost(&["node", "show", "gpu001", "-o", "json"]).ok().json();
+        if shown["health"] == "ok" { Ok(()) } else { Err(shown.to_string()) }
+    });
+    let line = "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)\n";
+    place.write("kmsg.log", line);
+    let wait_for_run = |state: &str, why: &str| {
+        wait_until(&format!("{state}: {why}"), Duration::from_secs(90), || {
+            let runs = place.provost(&["run", "list", "--all", "-o", "json"]).ok().json();
+            let run = &runs["items"][0];
+            if run["state"] == state && run["why"] == why { Ok(()) } else { Err(runs.to_string()) }
+        });
+    };
+    // The machine was off and is on again; who says that it has booted is its agent.
+    wait_for_run("waiting", "boot");
+    place.wait_for_bmc("gpu001", "power on, ", " s ago");
+    drop(agent);
+    wait_until("the agent is silent", Duration::from_secs(20), || {
+        let alerts = place.provost(&["alert", "list", "-o", "json"]).ok().json();
+        if alerts.to_string().contains("agent:gpu001") { Ok(()) } else { Err(alerts.to_string()) }
+    });
+    let _agent = place.agent();
+    // Evidence is collected by an action that this agent does not have.
+    wait_for_run("succeeded", "done_with_failures");
+    let runs = place.provost(&["run", "list", "--all", "-o", "json"]).ok().json();
+    let number = runs["items"][0]["incident"].as_str().expect("it belongs to an incident");
+    let story = place.provost(&["incident", "show", number]).ok().out;
+    for line in [
+        "done: take the power of gpu001 by its BMC, read back as power off",
+        "done: give gpu001 power by its BMC, read back as power on",
+    ] {
+        assert!(story.contains(line), "{line} is not in\n{story}");
+    }
 }

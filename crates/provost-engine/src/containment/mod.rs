@@ -114,7 +114,8 @@ pub(crate) fn shows(view: &NodeView, effect: &Effect) -> bool {
         Effect::JobRequeue { .. }
         | Effect::JobNote { .. }
         | Effect::NotesOff { .. }
-        | Effect::AgentAction { .. } => false,
+        | Effect::AgentAction { .. }
+        | Effect::NodePower { .. } => false,
     }
 }
 
@@ -128,7 +129,8 @@ pub(crate) fn target<'a>(effect: &'a Effect, in_cluster: &str) -> Option<&'a str
         Effect::JobRequeue { .. }
         | Effect::JobNote { .. }
         | Effect::NotesOff { .. }
-        | Effect::AgentAction { .. } => None,
+        | Effect::AgentAction { .. }
+        | Effect::NodePower { .. } => None,
     }
 }
 
@@ -157,7 +159,7 @@ pub(crate) fn apply_done(
             state.noted.remove(cluster);
             return;
         }
-        Effect::JobRequeue { .. } | Effect::AgentAction { .. } => return,
+        Effect::JobRequeue { .. } | Effect::AgentAction { .. } | Effect::NodePower { .. } => return,
     };
     let Some(node) = state.scheduler_names.get(&name).and_then(|id| state.nodes.get_mut(id)) else { return };
     let before = node.observed.clone();
@@ -208,7 +210,8 @@ fn take_over(view: &mut NodeView, effect: &Effect, observed: &str, notes: &[Stri
         Effect::JobRequeue { .. }
         | Effect::JobNote { .. }
         | Effect::NotesOff { .. }
-        | Effect::AgentAction { .. } => {}
+        | Effect::AgentAction { .. }
+        | Effect::NodePower { .. } => {}
     }
 }
 

@@ -1,5 +1,7 @@
 //! The one place where something to be done outside becomes an intent, or is kept from becoming one.
 
+use std::time::Duration;
+
 use provost_model::body::{Body, EffectRequested, Purpose, WouldHave};
 use provost_model::effect::Effect;
 use provost_model::fleet::Phase;
@@ -77,7 +79,7 @@ pub(crate) fn plan(
     match permission(state, effect, purpose) {
         Permission::Stopped => (Requested::Stopped, None),
         Permission::Act => {
-            let deadline = now + state.config.timers.effect.0;
+            let deadline = now + time_of(state, effect);
             let body = EffectRequested { effect: effect.clone(), purpose: purpose.clone(), deadline };
             (Requested::Intent, Some(Body::EffectRequested(body)))
         }
@@ -87,6 +89,14 @@ pub(crate) fn plan(
             (Requested::WouldHave, Some(Body::WouldHave(body)))
         }
     }
+}
+
+/// A large server takes minutes until its power shows; what is asked of anybody else has an answer soon.
+const POWER: Duration = Duration::from_secs(5 * 60);
+
+fn time_of(state: &State, effect: &Effect) -> Duration {
+    let time = state.config.timers.effect.0;
+    if matches!(effect, Effect::NodePower { .. }) { time.max(POWER) } else { time }
 }
 
 /// Mode and guard, for one effect. `detach` takes our marks away, so neither keeps it from that.
@@ -114,7 +124,9 @@ fn mode_of(state: &State, effect: &Effect) -> Mode {
         | Effect::PartitionJoin { cluster, .. }
         | Effect::PartitionLeave { cluster, .. } => (Some(cluster), Vec::from_iter(node_of(state, effect))),
         Effect::NotesOff { cluster } => (Some(cluster), Vec::new()),
-        Effect::AgentAction { .. } => (None, Vec::from_iter(node_of(state, effect))),
+        Effect::AgentAction { .. } | Effect::NodePower { .. } => {
+            (None, Vec::from_iter(node_of(state, effect)))
+        }
     };
     let of_nodes = nodes.iter().filter_map(|id| state.nodes.get(id)).map(|node| state.mode_of(node)).min();
     let of_cluster = || state.config.clusters.get(cluster?).and_then(|cluster| cluster.mode);
@@ -128,7 +140,9 @@ fn node_of(state: &State, effect: &Effect) -> Option<NodeId> {
         | Effect::SchedulerRelease { cluster, node }
         | Effect::PartitionJoin { cluster, node, .. }
         | Effect::PartitionLeave { cluster, node, .. } => state.scheduler_node(cluster, node).map(|n| n.id),
-        Effect::AgentAction { node, .. } => state.node_by_name(node).map(|n| n.id),
+        Effect::AgentAction { node, .. } | Effect::NodePower { node, .. } => {
+            state.node_by_name(node).map(|n| n.id)
+        }
         Effect::JobRequeue { .. } | Effect::JobNote { .. } | Effect::NotesOff { .. } => None,
     }
 }

@@ -17,10 +17,15 @@ enum Term {
     SlotNeedsSpare,
     /// `node.has_jobs`: a job holds the node.
     NodeHasJobs,
+    /// `node.has_bmc`: a BMC answers for the node, so that its power can be switched.
+    NodeHasBmc,
     /// `fault.contained`: the driver says that the memory error hit nobody but the program that owned the data.
     FaultContained,
     /// `fault.wants_reset`: a reset of the GPU may bring it back; not so where the driver advises more.
     FaultWantsReset,
+    /// `fault.wants_restart`: starting the node anew may bring the GPU back; not so where the driver advises something
+    /// else than that or less.
+    FaultWantsRestart,
     /// `done.STEP`: an earlier step succeeded.
     Done { step: String },
     /// `answer.STEP.FIELD == VALUE`; an answer that was not given equals nothing.
@@ -33,16 +38,20 @@ pub(crate) trait Facts {
     fn slot_needs_spare(&self) -> bool;
     /// See [`Term::NodeHasJobs`].
     fn node_has_jobs(&self) -> bool;
+    /// See [`Term::NodeHasBmc`].
+    fn node_has_bmc(&self) -> bool;
     /// See [`Term::FaultContained`].
     fn fault_contained(&self) -> bool;
     /// See [`Term::FaultWantsReset`].
     fn fault_wants_reset(&self) -> bool;
+    /// See [`Term::FaultWantsRestart`].
+    fn fault_wants_restart(&self) -> bool;
 }
 
 /// The text is no condition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is none of slot.needs_spare, node.has_jobs, fault.contained, fault.wants_reset, done.STEP, answer.STEP.FIELD == VALUE"
+    "`{text}` is none of slot.needs_spare, node.has_jobs, node.has_bmc, fault.contained, fault.wants_reset, fault.wants_restart, done.STEP, answer.STEP.FIELD == VALUE"
 )]
 pub struct ConditionError {
     text: String,
@@ -80,8 +89,10 @@ impl Condition {
             let is = match term {
                 Term::SlotNeedsSpare => facts.slot_needs_spare(),
                 Term::NodeHasJobs => facts.node_has_jobs(),
+                Term::NodeHasBmc => facts.node_has_bmc(),
                 Term::FaultContained => facts.fault_contained(),
                 Term::FaultWantsReset => facts.fault_wants_reset(),
+                Term::FaultWantsRestart => facts.fault_wants_restart(),
                 Term::Done { step } => {
                     run.steps.iter().any(|run| run.id == *step && run.state == StepState::Succeeded)
                 }
@@ -111,8 +122,10 @@ fn parse_term(text: &str) -> Result<(bool, Term), ConditionError> {
             let term = match term {
                 "slot.needs_spare" => Term::SlotNeedsSpare,
                 "node.has_jobs" => Term::NodeHasJobs,
+                "node.has_bmc" => Term::NodeHasBmc,
                 "fault.contained" => Term::FaultContained,
                 "fault.wants_reset" => Term::FaultWantsReset,
+                "fault.wants_restart" => Term::FaultWantsRestart,
                 _ => match term.strip_prefix("done.").filter(|step| is_word(step)) {
                     Some(step) => Term::Done { step: step.to_owned() },
                     None => return Err(error()),

@@ -56,7 +56,7 @@ fn step(actions: &[Value]) -> Value {
             "with": { "type": "object", "additionalProperties": { "type": "string" } },
             "when": {
                 "type": "string",
-                "description": "slot.needs_spare, node.has_jobs, fault.contained, fault.wants_reset, done.STEP, answer.STEP.FIELD == VALUE or != VALUE; `not` before a term, `and` between terms",
+                "description": "slot.needs_spare, node.has_jobs, node.has_bmc, fault.contained, fault.wants_reset, fault.wants_restart, done.STEP, answer.STEP.FIELD == VALUE or != VALUE; `not` before a term, `and` between terms",
             },
             "timeout": { "$ref": "#/$defs/span", "description": "of one attempt, or of the wait for a person" },
             "retry": {

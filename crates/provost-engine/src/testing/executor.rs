@@ -92,6 +92,7 @@ impl Site {
             Effect::JobNote { .. } | Effect::NotesOff { .. } | Effect::AgentAction { .. } => {
                 done_as("", vec![])
             }
+            Effect::NodePower { on, .. } => done_as(if *on { "power on" } else { "power off" }, vec![]),
         }
     }
 }
@@ -125,7 +126,8 @@ fn write(seen: &mut ObservedNode, effect: &Effect, notes: &mut Vec<String>) {
         Effect::JobRequeue { .. }
         | Effect::JobNote { .. }
         | Effect::NotesOff { .. }
-        | Effect::AgentAction { .. } => {}
+        | Effect::AgentAction { .. }
+        | Effect::NodePower { .. } => {}
     }
     seen.state = flags(seen);
 }

@@ -30,6 +30,8 @@ pub(super) fn effect(effect: &Effect) -> String {
         Effect::PartitionLeave { cluster, node, partitions } => {
             format!("take {node} out of {} of {cluster}", partitions.join(", "))
         }
+        Effect::NodePower { node, on: true } => format!("give {node} power by its BMC"),
+        Effect::NodePower { node, on: false } => format!("take the power of {node} by its BMC"),
         Effect::AgentAction { node, action, pci: None } => format!("run {action} on {node}"),
         Effect::AgentAction { node, action, pci: Some(pci) } => format!("run {action} on {node} for {pci}"),
     }

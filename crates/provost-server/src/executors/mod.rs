@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_connect::redfish::PowerAction;
 use provost_connect::slurm::{Cluster, Gap, GapWatch};
 use provost_controller::{Handle, Message, Neighbours};
 use provost_engine::Outstanding;
@@ -19,6 +20,7 @@ use tokio::runtime;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::agents::Agents;
+use crate::bmcs::Bmcs;
 use crate::inbox;
 
 /// Writes and probes that run against one scheduler at the same time.
@@ -37,6 +39,7 @@ pub struct Executors {
 struct Shared {
     handle: std::sync::OnceLock<(Handle, Arc<Agents>)>,
     clusters: BTreeMap<String, Scheduler>,
+    bmcs: Arc<Bmcs>,
 }
 
 struct Scheduler {
@@ -56,8 +59,8 @@ pub struct Reached {
 }
 
 impl Executors {
-    /// Executors for these clusters. [`Connection::attach`] must be called before the controller runs.
-    pub fn new(clusters: &BTreeMap<String, Reached>) -> (Executors, Connection) {
+    /// Executors for these clusters and BMCs. [`Connection::attach`] must be called before the controller runs.
+    pub(crate) fn new(clusters: &BTreeMap<String, Reached>, bmcs: Arc<Bmcs>) -> (Executors, Connection) {
         let clusters = clusters
             .iter()
             .map(|(name, reached)| {
@@ -69,7 +72,7 @@ impl Executors {
                 (name.clone(), scheduler)
             })
             .collect();
-        let shared = Arc::new(Shared { handle: std::sync::OnceLock::new(), clusters });
+        let shared = Arc::new(Shared { handle: std::sync::OnceLock::new(), clusters, bmcs });
         (Executors { runtime: runtime::Handle::current(), shared: Arc::clone(&shared) }, Connection(shared))
     }
 }
@@ -109,6 +112,7 @@ impl Shared {
                 result
             }
             Some(None) => EffectResult::NotDone { code: "not_configured".to_owned(), retry: false },
+            None if matches!(work.effect, Effect::NodePower { .. }) => self.power(&work).await,
             None => match order(&work).map(|order| agents.order(order)) {
                 // The agent answers on its own connection, or not at all: the deadline is the engine's.
                 Some(Ok(())) => return,
@@ -128,6 +132,20 @@ impl Shared {
                 scheduler.look_for_lost_drain(&watch).await;
             }
             scheduler.hint.notify_one();
+        }
+    }
+}
+
+impl Shared {
+    /// Switches the power of a node, or asks whether it is switched.
+    async fn power(&self, work: &Outstanding) -> EffectResult {
+        let not_configured = || EffectResult::NotDone { code: "not_configured".to_owned(), retry: false };
+        let Effect::NodePower { node, on } = &work.effect else { return not_configured() };
+        let Some(bmc) = self.bmcs.of(node) else { return not_configured() };
+        let action = if *on { PowerAction::On } else { PowerAction::Off };
+        match work.approach {
+            Approach::Act => bmc.act(action).await,
+            Approach::Probe => bmc.probe(action).await,
         }
     }
 }
@@ -159,7 +177,7 @@ impl Scheduler {
     }
 }
 
-/// The cluster that an effect goes to; none for an agent's action.
+/// The cluster that an effect goes to; none for what an agent or a BMC does.
 fn cluster_of(effect: &Effect) -> Option<&str> {
     match effect {
         Effect::SchedulerHold { cluster, .. }
@@ -168,7 +186,7 @@ fn cluster_of(effect: &Effect) -> Option<&str> {
         | Effect::PartitionJoin { cluster, .. }
         | Effect::PartitionLeave { cluster, .. } => Some(cluster),
         Effect::JobRequeue { job, .. } | Effect::JobNote { job, .. } => Some(&job.cluster),
-        Effect::AgentAction { .. } => None,
+        Effect::AgentAction { .. } | Effect::NodePower { .. } => None,
     }
 }
 

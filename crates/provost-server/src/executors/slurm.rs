@@ -55,7 +55,7 @@ pub(super) async fn act(cluster: &Cluster, effect: &Effect) -> EffectResult {
         Effect::PartitionLeave { node, partitions, .. } => {
             cluster.remove_from_partitions(node, partitions).await.map(|read| (names(&read), Vec::new()))
         }
-        Effect::AgentAction { .. } => return not_done("not_configured", false),
+        Effect::AgentAction { .. } | Effect::NodePower { .. } => return not_done("not_configured", false),
     };
     match done {
         Ok((observed, notes)) => EffectResult::Done { observed, notes },
@@ -83,7 +83,7 @@ pub(super) async fn probe(cluster: &Cluster, effect: &Effect) -> EffectResult {
         Effect::PartitionLeave { node, partitions, .. } => {
             cluster.probe_partitions(node, partitions, false).await
         }
-        Effect::AgentAction { .. } => return not_done("not_configured", false),
+        Effect::AgentAction { .. } | Effect::NodePower { .. } => return not_done("not_configured", false),
     };
     match probe {
         Probe::Done => EffectResult::Done { observed: "found done".to_owned(), notes: Vec::new() },

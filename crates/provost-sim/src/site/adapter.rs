@@ -70,7 +70,10 @@ pub fn look(slurm: &Slurm, now: Timestamp, effect: &Effect) -> Result<Seen, Effe
             }
         }
         Effect::NotesOff { .. } | Effect::PartitionJoin { .. } | Effect::PartitionLeave { .. } => {}
-        Effect::AgentAction { .. } => return Err(not_done("not_configured", false)),
+        // The pretended site has no BMC.
+        Effect::AgentAction { .. } | Effect::NodePower { .. } => {
+            return Err(not_done("not_configured", false));
+        }
     }
     Ok(seen)
 }
@@ -145,7 +148,7 @@ pub fn write(slurm: &mut Slurm, now: Timestamp, effect: &Effect, seen: &Seen) ->
         }
         Effect::PartitionJoin { node, partitions, .. } => slurm.set_membership(node, partitions, true),
         Effect::PartitionLeave { node, partitions, .. } => slurm.set_membership(node, partitions, false),
-        Effect::AgentAction { .. } => {}
+        Effect::AgentAction { .. } | Effect::NodePower { .. } => {}
     }
     Ok(())
 }
@@ -231,7 +234,7 @@ fn is_done(slurm: &Slurm, effect: &Effect, seen: Option<&Seen>) -> bool {
             let lists = slurm.partitions_of(node);
             !partitions.iter().any(|partition| lists.contains(partition))
         }
-        Effect::AgentAction { .. } => false,
+        Effect::AgentAction { .. } | Effect::NodePower { .. } => false,
     }
 }
 

@@ -45,7 +45,8 @@ fn node_of(effect: &Effect) -> Option<&String> {
         | Effect::SchedulerRelease { node, .. }
         | Effect::PartitionJoin { node, .. }
         | Effect::PartitionLeave { node, .. }
-        | Effect::AgentAction { node, .. } => Some(node),
+        | Effect::AgentAction { node, .. }
+        | Effect::NodePower { node, .. } => Some(node),
         Effect::JobRequeue { .. } | Effect::JobNote { .. } | Effect::NotesOff { .. } => None,
     }
 }

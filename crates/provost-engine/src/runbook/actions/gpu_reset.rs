@@ -4,7 +4,6 @@
 use provost_model::effect::Effect;
 
 use super::{Action, Context, Needs, Progress, Undo, at_once, nothing};
-use crate::containment;
 
 pub(super) const ACTION: Action = Action {
     name: "gpu.reset",
@@ -12,7 +11,7 @@ pub(super) const ACTION: Action = Action {
     needs: Needs::Node,
     arguments: &["action"],
     plan: reset,
-    act: |ctx, _| if is_free(ctx) { reset(ctx) } else { Vec::new() },
+    act: |ctx, _| if ctx.is_free() { reset(ctx) } else { Vec::new() },
     check,
     done: nothing,
     not_before: at_once,
@@ -21,12 +20,6 @@ pub(super) const ACTION: Action = Action {
 
 fn reset(ctx: &Context<'_>) -> Vec<Effect> {
     ctx.agent_action("gpu_reset")
-}
-
-/// Nothing runs on the node, and nothing new comes.
-fn is_free(ctx: &Context<'_>) -> bool {
-    let closed = ctx.node().is_some_and(|node| node.scheduler.is_none() || containment::is_contained(node));
-    closed && !ctx.is_busy()
 }
 
 fn check(ctx: &Context<'_>) -> Progress {

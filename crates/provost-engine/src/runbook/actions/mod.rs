@@ -9,12 +9,13 @@ mod jobs_requeue;
 mod node_await_gap;
 mod node_await_idle;
 mod node_hold;
+mod node_power_cycle;
 mod node_release;
 mod node_revalidate;
 mod slot_bind_spare;
 mod slot_return_spare;
 
-use provost_model::body::EpisodeKey;
+use provost_model::body::{EpisodeKey, SourceState};
 use provost_model::catalogue::Recovery;
 use provost_model::effect::{Effect, EffectResult};
 use provost_model::ids::AlertId;
@@ -26,9 +27,10 @@ use super::condition::Facts;
 use crate::alert::companion;
 use crate::event::Decisions;
 use crate::state::{Alert, Execution, Incident, Node, State, StepRun};
+use crate::{bmc, containment};
 
 /// Every action, in the order of its name.
-pub(crate) const ACTIONS: [Action; 12] = [
+pub(crate) const ACTIONS: [Action; 13] = [
     evidence_collect::ACTION,
     fault_settle::ACTION,
     gpu_reset::ACTION,
@@ -37,6 +39,7 @@ pub(crate) const ACTIONS: [Action; 12] = [
     node_await_gap::ACTION,
     node_await_idle::ACTION,
     node_hold::ACTION,
+    node_power_cycle::ACTION,
     node_release::ACTION,
     node_revalidate::ACTION,
     slot_bind_spare::ACTION,
@@ -45,7 +48,7 @@ pub(crate) const ACTIONS: [Action; 12] = [
 
 /// The action of a name.
 pub(crate) fn find(name: &str) -> Option<&'static Action> {
-    static TABLE: [Action; 12] = ACTIONS;
+    static TABLE: [Action; 13] = ACTIONS;
     TABLE.iter().find(|action| action.name == name)
 }
 
@@ -159,6 +162,25 @@ impl<'a> Context<'a> {
         })
     }
 
+    /// The driver's last word; none where it says nothing. Then a reset is the mildest that may help.
+    fn advice(&self) -> Option<Recovery> {
+        let advising = self.open_alerts().filter(|alert| alert.condition == fault_settle::ADVICE);
+        let ids: Vec<AlertId> = advising.map(|alert| alert.id).collect();
+        let episodes = self.state.episodes.values();
+        episodes
+            .filter(|episode| episode.alert.is_some_and(|id| ids.contains(&id)))
+            .filter_map(|episode| episode.fields.recovery_to)
+            .map(Recovery::from_advice)
+            .max()
+    }
+
+    /// Nothing runs on the node, and nothing new comes.
+    fn is_free(&self) -> bool {
+        let closed =
+            self.node().is_some_and(|node| node.scheduler.is_none() || containment::is_contained(node));
+        closed && !self.is_busy()
+    }
+
     /// What was asked for in the running attempt, with its result where there is one.
     fn intents(&self) -> impl Iterator<Item = (&'a Effect, Option<&'a EffectResult>)> {
         let record = self.record;
@@ -205,6 +227,10 @@ impl Facts for Context<'_> {
         self.run.node.is_some_and(|node| self.state.jobs_on(node).next().is_some())
     }
 
+    fn node_has_bmc(&self) -> bool {
+        self.node().is_some_and(|node| bmc::source(self.state, node) == Some(SourceState::Fresh))
+    }
+
     fn fault_contained(&self) -> bool {
         let alerts: Vec<&Alert> = self.open_alerts().collect();
         let critical = alerts.iter().filter(|alert| alert.impact == Impact::Critical);
@@ -219,20 +245,16 @@ impl Facts for Context<'_> {
     }
 
     fn fault_wants_reset(&self) -> bool {
-        // The driver's last word; where it says nothing, a reset is the mildest that may help.
-        let ids: Vec<AlertId> = self
-            .open_alerts()
-            .filter(|alert| alert.condition == fault_settle::ADVICE)
-            .map(|alert| alert.id)
-            .collect();
-        let advice =
-            self.state.episodes.values().filter(|episode| episode.alert.is_some_and(|id| ids.contains(&id)));
-        let recovery =
-            advice.filter_map(|episode| episode.fields.recovery_to).map(Recovery::from_advice).max();
-        recovery.is_none_or(|recovery| {
-            matches!(recovery, Recovery::None | Recovery::ResetGpu | Recovery::DrainAndReset)
-        })
+        self.advice().is_none_or(is_a_reset)
     }
+
+    fn fault_wants_restart(&self) -> bool {
+        self.advice().is_none_or(|advice| is_a_reset(advice) || advice == Recovery::RebootNode)
+    }
+}
+
+fn is_a_reset(advice: Recovery) -> bool {
+    matches!(advice, Recovery::None | Recovery::ResetGpu | Recovery::DrainAndReset)
 }
 
 /// Nothing is decided.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use provost_model::body::Body;
-use provost_model::effect::Effect;
-use provost_model::input::{Action, Reply};
+use provost_model::body::{Body, Source, SourceState};
+use provost_model::effect::{Effect, EffectResult};
+use provost_model::input::{Action, Input, Reply};
 use provost_model::policy::Role;
 use provost_model::response::AlertState;
 use provost_model::runbook::{ExecutionState, StepState};
@@ -205,6 +205,100 @@ fn the_driver_says_what_is_done() {
     for advice in [2, 3, 5, 7, 42] {
         check(advice, false);
     }
+}
+
+/// The BMC of gpu001 says so.
+fn bmc(site: &mut Site, state: SourceState) {
+    site.feed(Input::Source { source: Source::Bmc("gpu001".to_owned()), state });
+}
+
+fn agent(site: &mut Site, state: SourceState) {
+    site.feed(Input::Source { source: Source::Agent("gpu001".to_owned()), state });
+}
+
+/// What was asked of the BMC.
+fn switched(site: &Site) -> Vec<bool> {
+    site.bodies(|body| match body {
+        Body::EffectRequested(data) => Some(&data.effect),
+        _ => None,
+    })
+    .into_iter()
+    .filter_map(|effect| match effect {
+        Effect::NodePower { node, on } if node == "gpu001" => Some(*on),
+        _ => None,
+    })
+    .collect()
+}
+
+#[test]
+fn where_a_bmc_answers_more_than_a_reset_is_a_power_cycle() {
+    let mut site = able();
+    agent(&mut site, SourceState::Fresh);
+    bmc(&mut site, SourceState::Fresh);
+    let mut line = signal("gpu001", 154, Some(3));
+    line.fields.recovery_to = Some(2);
+    site.signal(line);
+    pass(&mut site, 60);
+    assert_eq!(switched(&site), [false, true]);
+    assert_eq!((run(&site).state, run(&site).why.as_str()), (ExecutionState::Waiting, "boot"));
+    agent(&mut site, SourceState::Silent);
+    pass(&mut site, 60);
+    assert_eq!(run(&site).why, "boot");
+    agent(&mut site, SourceState::Fresh);
+    go(&mut site);
+    assert_eq!(
+        (run(&site).state, step(&site, "by_hand").state),
+        (ExecutionState::Succeeded, StepState::Skipped)
+    );
+    assert!(is_back(&site));
+}
+
+#[test]
+fn a_power_cycle_is_no_answer_to_what_needs_more_or_something_else() {
+    // Drained peers, a memory domain, and what nobody knows are people's, BMC or not.
+    for advice in [3, 5, 42] {
+        let mut site = able();
+        bmc(&mut site, SourceState::Fresh);
+        advise(&mut site, advice);
+        go(&mut site);
+        by_hand(&mut site);
+        assert!(switched(&site).is_empty(), "{advice}");
+    }
+}
+
+#[test]
+fn no_bmc_or_one_that_is_silent_leaves_it_to_a_person() {
+    for state in [None, Some(SourceState::Silent), Some(SourceState::Gone)] {
+        let mut site = able();
+        if let Some(state) = state {
+            bmc(&mut site, state);
+        }
+        advise(&mut site, 2);
+        go(&mut site);
+        by_hand(&mut site);
+        assert!(switched(&site).is_empty(), "{state:?}");
+    }
+}
+
+#[test]
+fn an_ambiguous_power_answer_is_a_persons_and_never_sent_again() {
+    let mut site = able();
+    bmc(&mut site, SourceState::Fresh);
+    advise(&mut site, 2);
+    for _ in 0..4_000 {
+        for order in crate::outstanding(&site.state).collect::<Vec<_>>() {
+            let result = match &order.effect {
+                Effect::NodePower { .. } => EffectResult::Unknown { code: "timeout".to_owned() },
+                _ => site.perform(&order),
+            };
+            site.answer(&order, result);
+        }
+        follow_jobs(&mut site);
+        site.wait(Duration::from_secs(1));
+    }
+    assert_eq!(switched(&site), [false], "once, whatever became of it");
+    let waits = matches!(run(&site).state, ExecutionState::AwaitingHuman | ExecutionState::NeedsOperator);
+    assert!(waits, "{:?} {}", run(&site).state, run(&site).why);
 }
 
 fn advise(site: &mut Site, advice: u32) {

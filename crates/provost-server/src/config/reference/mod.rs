@@ -189,7 +189,7 @@ const BMC: Table = Table {
             "user of the BMC",
             Absent,
             "\"provost\"",
-            "To read, any role does. Needs `password_file`.",
+            "To read, any role does; a runbook that cycles power needs one that may switch it. Needs `password_file`.",
         ),
         Key::new(
             "password_file",
