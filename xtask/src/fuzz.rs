@@ -17,8 +17,8 @@ const CRATE: &str = "provost-fuzz";
 const TARGETS: &[(&str, &[&str])] = &[
     ("kernel_log", &["../shared/fixtures/kmsg", "../shared/fixtures/data/xid-lines"]),
     ("wire", &[]),
-    ("record", &[]),
-    ("checkpoint", &[]),
+    ("record", &["crates/provost-fuzz/seeds/record"]),
+    ("checkpoint", &["crates/provost-fuzz/seeds/checkpoint"]),
     ("agent_config", &["examples/agent", "examples/testbed"]),
     ("runbook", &["runbooks"]),
 ];
@@ -67,10 +67,11 @@ fn fuzz(
     seconds: u32,
 ) -> Result<bool> {
     let found = workspace.target.join("fuzz").join(target);
-    let (corpus, breaks) = (found.join("corpus"), found.join("breaks"));
+    let (corpus, breaks, told) = (found.join("corpus"), found.join("breaks"), found.join("log"));
     for folder in [&corpus, &breaks] {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
+    let log = std::fs::File::create(&told).with_context(|| told.display().to_string())?;
     let mut command = Command::new(program);
     command.env("PROVOST_FUZZ", target).current_dir(&workspace.root).arg(&corpus);
     let examples = examples.iter().map(|folder| workspace.root.join(folder)).filter(|folder| folder.is_dir());
@@ -79,10 +80,22 @@ fn fuzz(
     command.arg(format!("-max_total_time={seconds}"));
     command.arg(format!("-max_len={MAX_INPUT_BYTES}"));
     // One input that takes a second, or much memory, is a find too.
-    command.args(["-timeout=5", "-rss_limit_mb=1024", "-verbosity=0", "-print_funcs=0", "-print_final_stats=1"]);
-    eprintln!("{target}:");
+    command.args([
+        "-timeout=5",
+        "-rss_limit_mb=1024",
+        "-verbosity=0",
+        "-print_funcs=0",
+        "-print_final_stats=1",
+    ]);
+    command.stderr(log);
     let ok = command.status().with_context(|| format!("{} does not start", program.display()))?.success();
+    let told = String::from_utf8_lossy(&std::fs::read(&told)?).into_owned();
+    let count =
+        |name: &str| told.lines().find_map(|line| line.strip_prefix(name)).unwrap_or(": -").to_owned();
+    eprintln!("{target:<13} inputs{}", count("stat::number_of_executed_units"));
     if !ok {
+        let last: Vec<&str> = told.lines().rev().take(40).collect();
+        eprintln!("{}", last.into_iter().rev().collect::<Vec<_>>().join("\n"));
         eprintln!("see {}; again: PROVOST_FUZZ={target} {} FILE", breaks.display(), program.display());
     }
     Ok(ok)

@@ -2,9 +2,11 @@
 //! "it does not panic" what must hold of whatever was read.
 
 use std::path::Path;
+use std::sync::{Arc, LazyLock};
 
-use provost_agent::kernel_log::{Format, explain};
+use provost_agent::kernel_log::{Explain, Format, Parser};
 use provost_journal::note::Checkpoint;
+use provost_model::catalogue::Catalogue;
 use provost_model::record::Record;
 use provost_wire::{Decoder, Message, ToAgent, ToServer, encode};
 
@@ -30,6 +32,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "runbook", run: runbook },
 ];
 
+static CATALOGUE: LazyLock<Arc<Catalogue>> = LazyLock::new(|| Arc::new(Catalogue::embedded()));
+
 /// A kernel log that anybody on a node may have written into: the first byte chooses how it is read. Every line comes out
 /// once, and a raised line was understood.
 fn kernel_log(bytes: &[u8]) {
@@ -37,7 +41,7 @@ fn kernel_log(bytes: &[u8]) {
     let format = [Format::Kmsg, Format::Text, Format::Any][usize::from(choice % 3)];
     let driver = (choice & 0x80 != 0).then_some(570);
     let mut last = 0;
-    for line in explain(log, format, driver) {
+    for line in Explain::new(log, format, Parser::new(Arc::clone(&CATALOGUE), driver)) {
         let line = line.expect("memory can be read");
         assert!(line.line > last, "lines come in their order");
         assert!(line.parses || !line.raises, "only what was understood raises: {line:?}");
