@@ -216,6 +216,8 @@ pub struct StepView {
     pub result: Option<String>,
     /// What it waits for.
     pub waiting_for: Option<String>,
+    /// Code of its last change: why it failed or is tried again, `verified` where it is done.
+    pub why: String,
     /// Deadline.
     pub until: Option<Timestamp>,
     /// For a human step: instructions.

@@ -25,7 +25,10 @@ impl Poll {
     /// Reads until the task is dropped. A scheduler that can't be read for `blind_after` is silent; one whose
     /// answers can't be understood is blind. Neither resolves anything.
     pub async fn run(self) {
-        let mut told = SourceState::Fresh;
+        let source = Source::Scheduler(self.cluster.config().name.clone());
+        // It may have been silent when the controller ended.
+        let known = self.handle.state().sources.get(&source).map(|health| health.state);
+        let mut told = known.unwrap_or(SourceState::Fresh);
         let mut last_good = clock::now();
         loop {
             let timers = self.handle.state().config.timers;
@@ -44,8 +47,7 @@ impl Poll {
             };
             if seen != told {
                 told = seen;
-                let source = Source::Scheduler(self.cluster.config().name.clone());
-                inbox::put(&self.handle, Input::Source { source, state: seen });
+                inbox::put(&self.handle, Input::Source { source: source.clone(), state: seen });
             }
             tokio::select! {
                 () = tokio::time::sleep(timers.poll.0) => {}

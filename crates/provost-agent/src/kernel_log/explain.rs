@@ -66,6 +66,11 @@ impl<R: BufRead> Explain<R> {
         Explain { lines, reader, ended: false }
     }
 
+    /// Lines read so far.
+    pub fn lines_read(&self) -> u64 {
+        self.reader.number
+    }
+
     /// Leaves out the lines that report nothing: hardly any line of a log does.
     #[must_use]
     pub fn reports(mut self) -> Explain<R> {

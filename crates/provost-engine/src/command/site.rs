@@ -51,10 +51,10 @@ pub(super) fn set_mode(
         ModeScope::Site => ("mode/site".to_owned(), Some(state.config.mode)),
         ModeScope::Scheduler(name) => match state.config.clusters.get(name) {
             Some(cluster) => (format!("mode/scheduler/{name}"), cluster.mode),
-            None => return Reply::NotFound { what: "scheduler".to_owned() },
+            None => return Reply::NotFound { what: format!("scheduler {name}") },
         },
         ModeScope::Node(name) if !state.node_names.contains_key(name) => {
-            return Reply::NotFound { what: "node".to_owned() };
+            return Reply::NotFound { what: format!("node {name}") };
         }
         ModeScope::Node(name) => (format!("mode/node/{name}"), state.config.node_modes.get(name).copied()),
     };

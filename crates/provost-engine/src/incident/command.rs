@@ -25,7 +25,7 @@ pub(crate) fn on_command(state: &State, now: Timestamp, asked: &Asked<'_>, out: 
         _ => return Reply::NotFound { what: "incident".to_owned() },
     };
     let Some(incident) = state.incident_by_number(number) else {
-        return Reply::NotFound { what: "incident".to_owned() };
+        return Reply::NotFound { what: format!("incident {number}") };
     };
     match &asked.command.action {
         Action::IncidentAck { .. } => acknowledge(state, incident, now, asked, out),

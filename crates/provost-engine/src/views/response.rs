@@ -137,6 +137,7 @@ fn step_view(run: &StepRun, step: Option<&Step>) -> view::StepView {
         attempts: run.attempts,
         result: run.result.clone(),
         waiting_for: waits.then(|| run.why.clone()),
+        why: run.why.clone(),
         until: run.until,
         instructions: human.map(|human| human.instructions.clone()),
         ask: ask.map(|(field, question)| (field.clone(), words_of(question))).collect(),

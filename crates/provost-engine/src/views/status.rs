@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_model::body::SourceState;
+use provost_model::body::{Source, SourceState};
 use provost_model::response::Severity;
 use provost_model::runbook::ExecutionState;
 use provost_model::time::Timestamp;
@@ -41,7 +41,8 @@ pub fn status(state: &State, now: Timestamp, version: &str, journal: bool) -> vi
         .sources
         .iter()
         .filter(|(_, health)| matches!(health.state, SourceState::Silent | SourceState::Blind));
-    let sources_lost: Vec<String> = lost.map(|(source, _)| source.label()).collect();
+    let sources_lost: Vec<String> =
+        lost.map(|(source, _)| source.label()).chain(unread_schedulers(state)).collect();
     let guard = guard(state, now);
     let impaired = worst.is_some() || !sources_lost.is_empty() || guard.stopped || guard.breaker_tripped;
     let verdict = match worst {
@@ -69,6 +70,15 @@ pub fn status(state: &State, now: Timestamp, version: &str, journal: bool) -> vi
     }
 }
 
+/// Schedulers that have shown no node yet: until then nothing is known of them, which is not well.
+fn unread_schedulers(state: &State) -> impl Iterator<Item = String> {
+    let source = |name: &String| Source::Scheduler(name.clone());
+    let shows_none = |name: &&String| !state.scheduler_names.keys().any(|node| node.cluster == **name);
+    let untold = move |name: &&String| !state.sources.contains_key(&source(name));
+    let names = state.config.clusters.keys().filter(untold).filter(shows_none);
+    names.map(move |name| format!("{} (not read yet)", source(name).label()))
+}
+
 fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
@@ -82,15 +92,25 @@ fn needs_you(state: &State, guard: &view::Guard) -> Vec<String> {
     if guard.stopped {
         lines.push("the guard is stopped: nothing is done until `provost guard start`".to_owned());
     }
+    lines.extend(state.guard.deferred.iter().filter_map(|(node, deferred)| {
+        let name = &state.nodes.get(node)?.name;
+        Some(format!(
+            "{name} is faulty and still gets work: its isolation waits for the budget until {}; \
+             `provost node hold {name}` holds it now",
+            deferred.not_before
+        ))
+    }));
     lines.extend(state.executions.values().filter_map(|execution| line_of(state, execution)));
     lines
 }
 
 fn line_of(state: &State, execution: &Execution) -> Option<String> {
     let what = match execution.state {
-        ExecutionState::AwaitingApproval => "approval: `provost run approve",
-        ExecutionState::AwaitingHuman => "an answer: `provost run answer",
-        ExecutionState::NeedsOperator => "a decision: `provost run retry` or `provost run skip",
+        ExecutionState::AwaitingApproval => "approval: see `provost run show",
+        ExecutionState::AwaitingHuman => "an answer: see `provost run show",
+        ExecutionState::NeedsOperator => {
+            "a decision, `provost run retry`, `skip` or `abort`: see `provost run show"
+        }
         _ => return None,
     };
     let of = execution.incident.and_then(|id| state.incidents.get(&id)).map_or_else(

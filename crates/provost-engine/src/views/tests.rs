@@ -431,6 +431,12 @@ fn the_verdict() {
         site.feed(Input::Source { source, state: SourceState::Silent });
     };
     check(&silent, true, "degraded");
+    let unread = |site: &mut Site| {
+        let cluster = site.config.clusters["main"].clone();
+        site.config.clusters.insert("other".to_owned(), cluster);
+        site.start();
+    };
+    check(&unread, true, "degraded");
 }
 
 #[test]

@@ -37,6 +37,6 @@ pub struct Detach {
     #[arg(long)]
     pub dry_run: bool,
     /// Why; kept sealed in the record
-    #[arg(long, short = 'm', required_unless_present = "dry_run", default_value = "")]
-    pub reason: String,
+    #[arg(long, short = 'm', value_name = "TEXT", required_unless_present = "dry_run")]
+    pub reason: Option<String>,
 }

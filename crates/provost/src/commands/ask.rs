@@ -260,7 +260,11 @@ impl Ask<'_> {
             eprintln!("without --dry-run each of these is done and read back:");
             return self.list("/v1/marks", show::MARKS);
         }
-        self.post("/v1/actions/detach", Reason { reason: detach.reason.clone() }, json!({}))
+        self.post(
+            "/v1/actions/detach",
+            Reason { reason: detach.reason.clone().unwrap_or_default() },
+            json!({}),
+        )
     }
 
     fn events(&self, events: Events) -> Result<(), Error> {

@@ -29,9 +29,11 @@ pub fn run(command: &Explain, format: Format) -> Result<(), Error> {
     let mut text = Vec::new();
     let for_people = matches!(format, Format::Table | Format::Wide);
     let lines = explain(reader, LogFormat::Any, command.driver);
-    let lines = if for_people && !command.all { lines.reports() } else { lines };
-    for line in lines {
+    let mut lines = if for_people && !command.all { lines.reports() } else { lines };
+    let mut explained = 0_u64;
+    while let Some(line) = lines.next() {
         let line = line?;
+        explained += 1;
         let written = match format {
             Format::Jsonl | Format::Json => {
                 text.clear();
@@ -53,7 +55,12 @@ pub fn run(command: &Explain, format: Format) -> Result<(), Error> {
             written => written?,
         }
     }
-    Ok(out.flush()?)
+    out.flush()?;
+    if explained == 0 {
+        // Nothing on standard output is an answer too, but a person wants to know that it is one.
+        eprintln!("{} lines, none of which reports anything", lines.lines_read());
+    }
+    Ok(())
 }
 
 fn told(row: &serde_json::Value) -> String {

@@ -351,6 +351,9 @@ pub fn execution(execution: &Value) -> String {
 /// What a step found, or what it waits for.
 fn step_end(step: &Value) -> String {
     match (field(step, "result").as_str(), field(step, "waiting_for").as_str()) {
+        ("-", "-") if matches!(field(step, "state").as_str(), "failed" | "retrying" | "unknown") => {
+            field(step, "why")
+        }
         ("-", "-") => String::new(),
         ("-", waiting) => format!("waits for {waiting}"),
         (result, _) => result.to_owned(),
