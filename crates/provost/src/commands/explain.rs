@@ -31,7 +31,7 @@ pub fn run(command: &Explain, format: Format) -> Result<(), Error> {
     let lines = explain(reader, LogFormat::Any, command.driver);
     let mut lines = if for_people && !command.all { lines.reports() } else { lines };
     let mut explained = 0_u64;
-    while let Some(line) = lines.next() {
+    for line in lines.by_ref() {
         let line = line?;
         explained += 1;
         let written = match format {
