@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use provost_connect::http::Endpoint;
 use provost_connect::redfish::{
-    Bmc, Config, Enabled, Error, Indicator, Limits, Login, PartKind, PowerAction, Sensor, Verdict,
+    Bmc, Config, Enabled, Error, Indicator, Limits, PartKind, PowerAction, Sensor, Verdict,
 };
 use provost_model::bmc::{Health, Power};
 use provost_model::effect::EffectResult;
@@ -68,19 +68,10 @@ async fn start(program: &str, args: &[&str], dir: Folder, config: impl FnOnce(Co
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let plain = Config {
-        endpoint: format!("http://127.0.0.1:{port}").parse::<Endpoint>().unwrap(),
-        trusted: None,
-        user: None,
-        password_file: None,
-        login: Login::Basic,
-        system: None,
-        limits: Limits {
-            settle: Duration::from_secs(30),
-            pause: Duration::from_millis(200),
-            ..Limits::default()
-        },
-    };
+    let limits =
+        Limits { settle: Duration::from_secs(30), pause: Duration::from_millis(200), ..Limits::default() };
+    let endpoint = format!("http://127.0.0.1:{port}").parse::<Endpoint>().unwrap();
+    let plain = Config { limits, ..Config::at(endpoint) };
     let server = Server { child, bmc: Bmc::new(config(plain)), _dir: dir };
     let started = Instant::now();
     while let Err(Error::Http(error)) = server.bmc.system().await {

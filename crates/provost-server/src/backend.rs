@@ -11,7 +11,7 @@ use provost_model::record::{Actor, ActorKind, Record, Sealed};
 use provost_model::time::Timestamp;
 
 use crate::agents::Agents;
-use crate::bmcs::Bmcs;
+use crate::bmc::Bmcs;
 use crate::local::{new_token, sha256_hex};
 use crate::{clock, run};
 

@@ -4,10 +4,9 @@
 //! to be done goes to the executors; what is durable goes to whoever asks.
 
 mod agents;
-mod ask_bmc;
 mod attend;
 mod backend;
-mod bmcs;
+mod bmc;
 mod certificates;
 mod clock;
 pub mod config;
@@ -21,7 +20,7 @@ mod run;
 pub mod runbooks;
 mod stop_file;
 
-pub use ask_bmc::{AskBmcError, ask_bmc};
 pub use attend::{Attend, Attended, Live, attend};
+pub use bmc::{AskBmcError, ask_bmc};
 pub use provost_controller::{Replayed, replay};
 pub use run::{Error, Up, up};

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use crate::agents::Agents;
 use crate::attend::bind;
 use crate::backend::ServerBackend;
-use crate::bmcs::Bmcs;
+use crate::bmc::Bmcs;
 use crate::certificates::Authority;
 use crate::clock::{self, SystemClock};
 use crate::config::{Config, SlurmCluster};

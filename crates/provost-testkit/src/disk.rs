@@ -29,18 +29,21 @@ impl Disk {
     /// Where root can't make or mount it.
     #[track_caller]
     pub fn that_can_break(path: &Path) -> Disk {
-        let image = path.with_extension("img");
         fs::create_dir_all(path).expect("a place for the disk");
-        File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("an image of the disk");
-        run("mkfs.ext4", &["-q", text(&image)]);
         let disk = Disk { path: path.to_owned() };
+        File::create(disk.image()).and_then(|file| file.set_len(64 << 20)).expect("an image of the disk");
+        run("mkfs.ext4", &["-q", text(&disk.image())]);
         disk.mount();
         disk
     }
 
     fn mount(&self) {
-        let image = self.path.with_extension("img");
-        run("mount", &["-o", "loop,errors=remount-ro", text(&image), text(&self.path)]);
+        run("mount", &["-o", "loop,errors=remount-ro", text(&self.image()), text(&self.path)]);
+    }
+
+    /// The file that the ext4 is in.
+    fn image(&self) -> PathBuf {
+        self.path.with_extension("img")
     }
 
     /// Where it is mounted.
@@ -90,7 +93,7 @@ impl Disk {
     pub fn repair(&self) {
         run("umount", &[text(&self.path)]);
         // Its exit status says how much it mended; whether it is well is seen at the mount.
-        Command::new("e2fsck").args(["-y", text(&self.path.with_extension("img"))]).status().ok();
+        Command::new("e2fsck").args(["-y", text(&self.image())]).status().ok();
         self.mount();
     }
 }

@@ -5,7 +5,7 @@ use provost_model::effect::EffectResult;
 use serde_json::{Value, json};
 
 use super::Bmc;
-use super::power::{not_begun, refused};
+use super::power::{not_begun, not_done, refused, unknown};
 use super::resource;
 use super::session::Session;
 use super::system::words;
@@ -80,7 +80,7 @@ pub(super) async fn set(bmc: &Bmc, session: &mut Session<'_>, target: Option<&st
     if let (Some(target), Some(offered)) = (target, offered)
         && !offered.iter().any(|word| word == target)
     {
-        return EffectResult::NotDone { code: "not_offered".to_owned(), retry: false };
+        return not_done("not_offered");
     }
     let boot = match target {
         Some(target) => json!({"BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": target}),
@@ -89,8 +89,8 @@ pub(super) async fn set(bmc: &Bmc, session: &mut Session<'_>, target: Option<&st
     match session.send(Method::PATCH, &before.path, Some(json!({"Boot": boot}))).await {
         Ok(answer) if (400..500).contains(&answer.status) => return refused(answer.status),
         Ok(answer) if (200..300).contains(&answer.status) => {}
-        Ok(_) => return EffectResult::Unknown { code: "failed".to_owned() },
-        Err(error) => return EffectResult::Unknown { code: error.code().to_owned() },
+        Ok(_) => return unknown("failed"),
+        Err(error) => return unknown(error.code()),
     }
     match bmc.read_system(session).await {
         Ok(after) if after.boot.is(target) => {
@@ -98,7 +98,7 @@ pub(super) async fn set(bmc: &Bmc, session: &mut Session<'_>, target: Option<&st
         }
         // It took the write and shows something else: `always` where `once` was asked for would boot a node into an
         // installer for ever.
-        Ok(_) => EffectResult::NotDone { code: "not_kept".to_owned(), retry: false },
-        Err(error) => EffectResult::Unknown { code: error.code().to_owned() },
+        Ok(_) => not_done("not_kept"),
+        Err(error) => unknown(error.code()),
     }
 }

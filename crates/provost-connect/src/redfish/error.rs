@@ -69,6 +69,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// It is about the one resource that was asked for; the walk may go on without it.
+    pub(super) fn spares_the_rest(&self) -> bool {
+        matches!(self, Error::Status { .. } | Error::NotRedfish { .. } | Error::Denied { .. })
+    }
+
     /// It answers, and can't be understood or does not let us in: looking again does not help.
     pub fn is_blind(&self) -> bool {
         match self {

@@ -65,7 +65,7 @@ async fn read_log(session: &mut Session<'_>, log: &Value, found: &mut LogEntries
         return Ok(());
     };
     let (members, complete) = match session.members(&entries, MAX_SCANNED).await {
-        Err(Error::Status { .. } | Error::NotRedfish { .. } | Error::Denied { .. }) => (Vec::new(), false),
+        Err(error) if error.spares_the_rest() => (Vec::new(), false),
         other => other?,
     };
     found.complete &= complete;
@@ -79,17 +79,11 @@ async fn read_log(session: &mut Session<'_>, log: &Value, found: &mut LogEntries
 }
 
 fn entry_of(log: &str, entry: &Value) -> Option<LogEntry> {
-    let severity = match entry.get("Severity").and_then(Value::as_str) {
-        Some("OK") => Some(Health::Ok),
-        Some("Warning") => Some(Health::Warning),
-        Some("Critical") => Some(Health::Critical),
-        _ => None,
-    };
     Some(LogEntry {
         log: log.to_owned(),
         id: text(entry, "Id")?,
         created: entry.get("Created").and_then(Value::as_str).and_then(|created| created.parse().ok()),
-        severity,
+        severity: entry.get("Severity").and_then(Value::as_str).and_then(resource::health),
         message_id: text(entry, "MessageId"),
         message: text(entry, "Message"),
     })

@@ -73,6 +73,21 @@ pub struct Config {
     pub limits: Limits,
 }
 
+impl Config {
+    /// Without a login and with the usual bounds.
+    pub fn at(endpoint: Endpoint) -> Config {
+        Config {
+            endpoint,
+            trusted: None,
+            user: None,
+            password_file: None,
+            login: Login::Basic,
+            system: None,
+            limits: Limits::default(),
+        }
+    }
+}
+
 /// Bounds of what one BMC may cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -124,10 +139,7 @@ impl Bmc {
     /// # Errors
     /// Where there is no answer, or none that can be understood.
     pub async fn system(&self) -> Result<System, Error> {
-        let mut session = self.open().await?;
-        let system = self.read_system(&mut session).await;
-        session.close().await;
-        system
+        self.within(async |session| self.read_system(session).await).await
     }
 
     /// What the server is made of.
@@ -135,10 +147,7 @@ impl Bmc {
     /// # Errors
     /// As for [`Bmc::system`].
     pub async fn inventory(&self) -> Result<Inventory, Error> {
-        let mut session = self.open().await?;
-        let inventory = inventory::read(&mut session).await;
-        session.close().await;
-        inventory
+        self.within(async |session| inventory::read(session).await).await
     }
 
     /// What its sensors say. `powered`: the machine runs, so that a fan that stands still means something.
@@ -146,10 +155,7 @@ impl Bmc {
     /// # Errors
     /// As for [`Bmc::system`].
     pub async fn sensors(&self, powered: bool) -> Result<Vec<Sensor>, Error> {
-        let mut session = self.open().await?;
-        let sensors = sensors::read(&mut session, powered).await;
-        session.close().await;
-        sensors
+        self.within(async |session| sensors::read(session, powered).await).await
     }
 
     /// Its event logs, the newest entries first, `limit` at most.
@@ -157,50 +163,36 @@ impl Bmc {
     /// # Errors
     /// As for [`Bmc::system`].
     pub async fn events(&self, limit: usize) -> Result<LogEntries, Error> {
-        let mut session = self.open().await?;
-        let entries = events::read(&mut session, limit).await;
-        session.close().await;
-        entries
+        self.within(async |session| events::read(session, limit).await).await
     }
 
     /// Does a power action, once, and reads back what became of it.
     pub async fn act(&self, action: PowerAction) -> EffectResult {
-        match self.open().await {
-            Ok(mut session) => {
-                let result = power::act(self, &mut session, action).await;
-                session.close().await;
-                result
-            }
-            Err(error) => power::not_begun(&error),
-        }
+        let walked = self.within(async |session| Ok(power::act(self, session, action).await)).await;
+        walked.unwrap_or_else(|error| power::not_begun(&error))
     }
 
     /// Whether a power action that was sent before is done. Sends nothing.
     pub async fn probe(&self, action: PowerAction) -> EffectResult {
-        match self.open().await {
-            Ok(mut session) => {
-                let result = power::probe(self, &mut session, action).await;
-                session.close().await;
-                result
-            }
-            Err(error) => EffectResult::Unknown { code: error.code().to_owned() },
-        }
+        let walked = self.within(async |session| Ok(power::probe(self, session, action).await)).await;
+        walked.unwrap_or_else(|error| power::unknown(error.code()))
     }
 
     /// Sets what the next boot starts from, for that one boot; `None` takes it back. Read back.
     pub async fn boot_once(&self, target: Option<&str>) -> EffectResult {
-        match self.open().await {
-            Ok(mut session) => {
-                let result = boot::set(self, &mut session, target).await;
-                session.close().await;
-                result
-            }
-            Err(error) => power::not_begun(&error),
-        }
+        let walked = self.within(async |session| Ok(boot::set(self, session, target).await)).await;
+        walked.unwrap_or_else(|error| power::not_begun(&error))
     }
 
-    async fn open(&self) -> Result<Session<'_>, Error> {
-        Session::open(&self.client, &self.config).await
+    /// One walk: from the login to the logout, whatever is asked for between them.
+    async fn within<T>(
+        &self,
+        walk: impl AsyncFnOnce(&mut Session<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut session = Session::open(&self.client, &self.config).await?;
+        let walked = walk(&mut session).await;
+        session.close().await;
+        walked
     }
 
     /// Reads the system where it was found last, and looks for it where it is not there any more.

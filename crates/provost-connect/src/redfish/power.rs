@@ -63,11 +63,11 @@ pub(super) fn refused(status: u16) -> EffectResult {
     EffectResult::NotDone { code: code.to_owned(), retry: false }
 }
 
-fn not_done(code: &str) -> EffectResult {
+pub(super) fn not_done(code: &str) -> EffectResult {
     EffectResult::NotDone { code: code.to_owned(), retry: false }
 }
 
-fn unknown(code: &str) -> EffectResult {
+pub(super) fn unknown(code: &str) -> EffectResult {
     EffectResult::Unknown { code: code.to_owned() }
 }
 

@@ -84,7 +84,8 @@ impl<'a> Status<'a> {
     }
 }
 
-fn health(word: &str) -> Option<provost_model::bmc::Health> {
+/// The three words for health and for the severity of an event.
+pub(super) fn health(word: &str) -> Option<provost_model::bmc::Health> {
     use provost_model::bmc::Health;
     match word {
         "OK" => Some(Health::Ok),

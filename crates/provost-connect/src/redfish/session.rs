@@ -112,7 +112,7 @@ impl<'a> Session<'a> {
     pub(super) async fn get_optional(&mut self, path: &str) -> Result<Option<Value>, Error> {
         match self.get(path).await {
             Ok(value) => Ok(Some(value)),
-            Err(Error::Status { .. } | Error::NotRedfish { .. } | Error::Denied { .. }) => Ok(None),
+            Err(error) if error.spares_the_rest() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -191,9 +191,7 @@ impl<'a> Session<'a> {
     /// The members of a collection in full, `max` at most.
     pub(super) async fn all(&mut self, collection: &str, max: usize) -> Result<Vec<Value>, Error> {
         let (members, _) = match self.members(collection, max).await {
-            Err(Error::Status { .. } | Error::NotRedfish { .. } | Error::Denied { .. }) => {
-                return Ok(Vec::new());
-            }
+            Err(error) if error.spares_the_rest() => return Ok(Vec::new()),
             other => other?,
         };
         let mut all = Vec::new();

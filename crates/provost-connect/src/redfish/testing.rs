@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use super::{Bmc, Config, Limits, Login};
+use super::{Bmc, Config, Limits};
 use crate::http::Endpoint;
 
 /// One request as it came.
@@ -98,20 +98,13 @@ impl Server {
     }
 
     pub(super) fn config(&self) -> Config {
-        Config {
-            endpoint: self.endpoint.clone(),
-            trusted: None,
-            user: None,
-            password_file: None,
-            login: Login::Basic,
-            system: None,
-            limits: Limits {
-                request: Duration::from_secs(5),
-                walk: Duration::from_secs(20),
-                settle: Duration::from_secs(5),
-                pause: Duration::from_millis(1),
-            },
-        }
+        let limits = Limits {
+            request: Duration::from_secs(5),
+            walk: Duration::from_secs(20),
+            settle: Duration::from_secs(5),
+            pause: Duration::from_millis(1),
+        };
+        Config { limits, ..Config::at(self.endpoint.clone()) }
     }
 }
 

@@ -30,6 +30,7 @@ pub(super) fn react(state: &State, now: Timestamp, out: &mut Decisions) {
 
 fn follow(state: &State, source: &Source, health: &SourceHealth, out: &mut Decisions) {
     let subject = source::subject(source);
+    let (impact, classifications) = weight(source);
     for (condition, level) in [("source.silent", SourceState::Silent), ("source.blind", SourceState::Blind)] {
         let is_so = health.state == level;
         let key =
@@ -41,8 +42,8 @@ fn follow(state: &State, source: &Source, health: &SourceHealth, out: &mut Decis
                 node: subject.node.as_ref().and_then(|name| state.node_names.get(name)).copied(),
                 subject: subject.clone(),
                 gpu: None,
-                impact: weight(source).0,
-                classifications: weight(source).1,
+                impact,
+                classifications: classifications.clone(),
                 first_at: health.since,
                 event: false,
                 runbook: None,

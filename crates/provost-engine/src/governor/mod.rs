@@ -14,9 +14,6 @@ use crate::event::{Decisions, Event};
 use crate::scheduler;
 use crate::state::{Deferred, Execution, Node, State};
 
-/// Parts of the site that one view shows.
-const MAX_SCOPES: usize = 500;
-
 mod scope;
 mod unavailable;
 
@@ -24,6 +21,9 @@ mod unavailable;
 mod tests;
 
 pub(crate) use unavailable::unavailable;
+
+/// Parts of the site that one view shows.
+const MAX_SCOPES: usize = 500;
 
 /// `absolute`, or `percent` of the nodes where that is more. Parts of a node do not count.
 fn larger(absolute: u32, percent: u32, nodes: usize) -> u32 {

@@ -72,11 +72,12 @@ pub fn status(state: &State, now: Timestamp, version: &str, journal: bool) -> vi
 
 /// Schedulers that have shown no node yet: until then nothing is known of them, which is not well.
 fn unread_schedulers(state: &State) -> impl Iterator<Item = String> {
-    let source = |name: &String| Source::Scheduler(name.clone());
-    let shows_none = |name: &&String| !state.scheduler_names.keys().any(|node| node.cluster == **name);
-    let untold = move |name: &&String| !state.sources.contains_key(&source(name));
-    let names = state.config.clusters.keys().filter(untold).filter(shows_none);
-    names.map(move |name| format!("{} (not read yet)", source(name).label()))
+    state.config.clusters.keys().filter_map(|name| {
+        let source = Source::Scheduler(name.clone());
+        let is_known = state.sources.contains_key(&source)
+            || state.scheduler_names.keys().any(|node| node.cluster == *name);
+        (!is_known).then(|| format!("{} (not read yet)", source.label()))
+    })
 }
 
 fn count(n: usize) -> u32 {

@@ -20,7 +20,7 @@ use tokio::runtime;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::agents::Agents;
-use crate::bmcs::Bmcs;
+use crate::bmc::Bmcs;
 use crate::inbox;
 
 /// Writes and probes that run against one scheduler at the same time.

@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use provost_connect::http::Endpoint;
-use provost_connect::redfish::{self, Bmc};
+use provost_connect::redfish::Bmc;
 use provost_connect::tls::{TrustError, Trusted};
 use provost_controller::{Handle, Message};
 use provost_model::bmc::{BmcReading, BmcView};
@@ -18,6 +17,7 @@ use provost_model::time::Timestamp;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
+use super::client;
 use crate::config::BmcTable;
 use crate::{clock, inbox};
 
@@ -28,19 +28,6 @@ const PLACES_OF_SILENT: usize = 16;
 const FIRST_ROUND: Duration = Duration::from_secs(10);
 /// Readings in a row that must fail before a BMC is silent.
 const FAILURES: u32 = 3;
-
-/// A BMC as its table describes it.
-pub(crate) fn client(table: &BmcTable, endpoint: &Endpoint, trusted: Option<&Trusted>) -> Bmc {
-    Bmc::new(redfish::Config {
-        endpoint: endpoint.clone(),
-        trusted: trusted.cloned(),
-        user: table.user.clone(),
-        password_file: table.password_file.clone(),
-        login: table.login,
-        system: table.system.clone(),
-        limits: redfish::Limits::default(),
-    })
-}
 
 /// All BMCs of the site.
 pub(crate) struct Bmcs {

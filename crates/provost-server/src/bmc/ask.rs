@@ -7,7 +7,7 @@ use provost_connect::tls::{TrustError, Trusted};
 use provost_model::bmc::{Health, Power};
 use serde_json::{Value, json};
 
-use crate::bmcs::client;
+use super::client;
 use crate::config::Config;
 
 /// Why a BMC could not be asked.
