@@ -308,9 +308,16 @@ fn a_source_that_left_the_configuration_is_not_expected() {
         assert_eq!(state(&site, &source), SourceState::Silent, "{source:?}");
     }
     assert_eq!(site.start(), ["controller.started"]);
-    site.config.clusters.clear();
+    let clusters = std::mem::take(&mut site.config.clusters);
     site.start();
+    let silent = || Input::Source { source: scheduler.clone(), state: SourceState::Silent };
     assert_eq!(state(&site, &scheduler), SourceState::Gone);
+    assert!(site.feed(silent()).is_empty(), "nobody misses it");
+    // Configured again, and away from the start.
+    site.config.clusters = clusters;
+    site.start();
+    assert!(site.feed(silent()).contains(&"alert.raised"));
+    assert_eq!(state(&site, &scheduler), SourceState::Silent);
 }
 
 #[test]

@@ -185,8 +185,13 @@ pub(crate) fn on_agent_enrolled(
 
 pub(crate) fn on_source(state: &State, source: &Source, to: SourceState, out: &mut Decisions) {
     let before = state.sources.get(source).map(|health| health.state);
-    // Nobody misses what is not expected any more. A BMC that is told of is configured, so it is expected.
-    let configured = matches!(source, Source::Bmc(_));
+    // Nobody misses what is not expected any more, until it reports again. What we ask ourselves is expected while it is
+    // configured: only then does anyone tell of a BMC.
+    let configured = match source {
+        Source::Bmc(_) => true,
+        Source::Scheduler(name) => state.config.clusters.contains_key(name),
+        Source::Agent(_) | Source::KernelLog(_) => false,
+    };
     let expected = configured || before != Some(SourceState::Gone) || to != SourceState::Silent;
     if before == Some(to) || !expected {
         return;
