@@ -92,7 +92,7 @@ const HERE: &str = "xtask/src/tidy/crypto.rs";
 
 /// Finds crates without a purpose, and purposes without a crate.
 pub(super) fn check(workspace: &Workspace) -> Result<Vec<Finding>> {
-    let args = ["tree", "--workspace", "--offline", "--prefix", "none", "--format", "{p}"];
+    let args = ["tree", "--workspace", "--locked", "--prefix", "none", "--format", "{p}"];
     let tree = process::read(Command::new(cargo()).args(args).current_dir(&workspace.root))?;
     Ok(breaches(&tree).into_iter().map(|text| Finding::new(HERE, 1, text)).collect())
 }
