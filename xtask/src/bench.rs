@@ -49,7 +49,7 @@ pub(crate) const BENCHES: &[Bench] = &[
         name: "line",
         package: "provost-testkit",
         // Rounds of eight samples.
-        args: &["5"],
+        args: &["25"],
         what: "From a kernel line to the incident on the event stream, and to the node drained in a real Slurm",
         reach: "50 ms to the incident and 1 s to the drained node, p99",
     },
