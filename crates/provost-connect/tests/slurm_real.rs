@@ -476,7 +476,7 @@ async fn a_controller_that_is_away_is_said_to_be(testbed: &mut Testbed) {
     assert!(seen.as_ref().is_err_and(|error| error.is_away()), "{seen:?}");
     assert!(not_done(held).is_away());
     assert!(not_done(moved).is_away());
-    assert!(matches!(probed, Probe::Unknown(error) if error.is_away()));
+    assert!(matches!(&probed, Probe::Unknown(error) if error.is_away()), "{probed:?}");
     assert!(cluster.events_since(Timestamp::from_millis(0)).await.is_ok(), "slurmdbd still answers");
     testbed.restart();
     let seen = until(&cluster, "the cluster", |seen| Some(seen.clone())).await;

@@ -110,6 +110,22 @@ pub(super) fn into_text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
+/// What the tools say of a connection that broke while slurmctld was killed, each seen in a few hundred such deaths or
+/// among `slurm_strerror`'s texts for its communication errors: before, in and after the exchange of messages.
+const BROKEN_CONNECTION: &[&str] = &[
+    "timed out",
+    "Zero Bytes",
+    "Unexpected message",
+    "missing socket",
+    "communication",
+    "Incomplete",
+    "Connection reset",
+    "Connection aborted",
+    "not connected",
+    "Broken pipe",
+    "Unspecified error",
+];
+
 /// Slurm's tools have one exit status for every failure; what failed is in the words (22.05 to 25.11 share them).
 fn classify(tool: &'static str, args: &[&str], said: &str) -> Error {
     let detail = first_line(said);
@@ -120,17 +136,7 @@ fn classify(tool: &'static str, args: &[&str], said: &str) -> Error {
     if has(&["Unable to contact slurm controller", "connect failure", "Connection refused"]) {
         return Error::ControllerAway { detail };
     }
-    // Seen while slurmctld was killed: "Connection reset by peer", and from requeue "Unexpected message received".
-    if has(&[
-        "timed out",
-        "Zero Bytes",
-        "Unexpected message",
-        "communication",
-        "Incomplete",
-        "Connection reset",
-        "Broken pipe",
-        "Unspecified error",
-    ]) {
+    if has(BROKEN_CONNECTION) {
         return Error::NoAnswer { tool, detail };
     }
     if has(&["Invalid node name", "Invalid job id", "Invalid partition name", "not found"]) {
@@ -241,6 +247,12 @@ mod tests {
         check("slurm_update error: Zero Bytes were transmitted or received", "NoAnswer");
         check("Unexpected message received for job 1", "NoAnswer");
         check("slurm_load_node error: Connection reset by peer", "NoAnswer");
+        check("slurm_load_node error: Transport endpoint is not connected", "NoAnswer");
+        check(
+            "scontrol: error: slurm_msg_sendto: address:port=127.0.0.1:29500 msg_type=2007: Unexpected missing socket \
+             error\nslurm_load_node error: Unexpected missing socket error\n",
+            "NoAnswer",
+        );
         check("slurm_update error: Invalid node name specified", "NotFound");
         check("slurm_load_jobs error: Invalid job id specified", "NotFound");
         check("Node gpu9 not found", "NotFound");
